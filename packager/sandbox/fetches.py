@@ -1,0 +1,42 @@
+"""What a command asks of the network and what it is told: the values between the loopback proxy and its sources."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request: method, the URL's parts (path with query, as sent), the headers (lower-case names) and the body."""
+
+    method: str
+    scheme: str
+    host: str
+    port: int
+    path: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer: status, media type, and a body as bytes or as a file to stream; the proxy serves byte ranges."""
+
+    status: int
+    media_type: str = "application/octet-stream"
+    body: bytes | Path = b""
+
+
+class FetchSource(Protocol):
+    """Answers requests: from the network while recording, from a lock's blobs while building."""
+
+    def answer(self, request: Request) -> Answer:
+        """Return the answer; an unknown request in replay is status 599 with a text that names it. Thread-safe."""
+
+    def environment(self) -> Mapping[str, str]:
+        """The variables that point package clients at loopback (the proxy variables themselves are the engine's)."""
