@@ -39,4 +39,4 @@ class FetchSource(Protocol):
         """Return the answer; an unknown request in replay is status 599 with a text that names it. Thread-safe."""
 
     def environment(self) -> Mapping[str, str]:
-        """The variables that point package clients at loopback (the proxy variables themselves are the engine's)."""
+        """Return the variables that point package clients at loopback; the proxy variables are the engine's."""

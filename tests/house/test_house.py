@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
@@ -113,8 +114,6 @@ def test_only_the_door_files_print_or_run_processes(path: Path) -> None:
 
 
 def test_base_needs_only_the_standard_library() -> None:
-    import sys
-
     for path in (PACKAGE / "base").glob("*.py"):
         outside = {name.split(".")[0] for name in imported_modules(path)} - set(sys.stdlib_module_names) - {"packager"}
         assert not outside, f"{path}: {outside}"
