@@ -1,0 +1,288 @@
+"""Layers: entries become a canonical, compressed, hashed blob, and a blob becomes a verified stream of tar bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import io
+import queue
+import threading
+import zlib
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Literal, Protocol, Self
+
+from packager.base.digests import BLOCK_BYTES, DiffId, Digest
+from packager.base.errors import InputError, IntegrityError, WorldError
+from packager.oci.descriptor import Descriptor
+from packager.oci.manifest import MEDIA_DOCKER_LAYER_GZIP, MEDIA_LAYER_GZIP, MEDIA_LAYER_TAR, MEDIA_LAYER_ZSTD
+from packager.oci.tar_writer import write_tar
+from packager.oci.unpack import unpack_layer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from contextlib import AbstractContextManager
+    from types import TracebackType
+
+    from _typeshed import WriteableBuffer
+
+    from packager.oci.entries import Entry
+
+__all__ = ["COMPRESSOR_ID", "BlobSink", "BlobSource", "Layer", "open_layer", "unpack_layer", "write_layer"]
+
+Compression = Literal["zstd", "gzip", "none"]
+
+ZSTD_LEVEL = 3
+GZIP_LEVEL = 6
+ZSTANDARD_VERSION = "0.25.0"
+LIBZSTD_VERSION = (1, 5, 7)
+COMPRESSOR_ID = "zstd;zstandard=0.25.0;libzstd=1.5.7;level=3;threads>=1"
+"""Everything that the bytes of a compressed layer depend on; the number of threads matters only between 0 and 1."""
+
+_THREADS = 2
+_QUEUE_BLOCKS = 8
+_MAX_WINDOW = 1 << 27
+_MEDIA_TYPES = {"zstd": MEDIA_LAYER_ZSTD, "gzip": MEDIA_LAYER_GZIP, "none": MEDIA_LAYER_TAR}
+
+
+class BlobWriter(Protocol):
+    """Takes a blob in blocks; nothing is visible before `commit`."""
+
+    def write(self, block: bytes, /) -> object:
+        """Take the next block."""
+
+    def commit(self) -> tuple[Digest, int]:
+        """Make the blob visible; return its digest and size."""
+
+
+class BlobSink(Protocol):
+    """Where blobs go (the store, or a fake)."""
+
+    def writer(self) -> AbstractContextManager[BlobWriter]:
+        """Open a writer; leaving its context without commit drops the blob."""
+
+
+class BlobSource(Protocol):
+    """Where blobs come from (the store, or a fake)."""
+
+    def open(self, digest: Digest, /) -> IO[bytes]:
+        """Open a blob whose bytes are verified by the time its end is read."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer: `diff_id` and `diff_size` of the tar, `digest` and `size` of the blob."""
+
+    diff_id: DiffId
+    digest: Digest
+    size: int
+    diff_size: int
+    media_type: str
+
+    def descriptor(self) -> Descriptor:
+        """Return the layer's line in a manifest."""
+        return Descriptor(self.media_type, self.digest, self.size)
+
+
+def write_layer(entries: Iterable[Entry], store: BlobSink, *, compression: Compression = "zstd") -> Layer:
+    """Write the canonical tar of `entries` into the store; hashing and compression run in a thread of their own."""
+    with store.writer() as out, _Pipeline(out, compressor(compression)) as pipeline:
+        diff_size = write_tar(entries, pipeline.put)
+        diff_id = pipeline.finish()
+        digest, size = out.commit()
+    return Layer(diff_id, digest, size, diff_size, _MEDIA_TYPES[compression])
+
+
+class Compressor(Protocol):
+    """What zlib and zstandard have in common."""
+
+    def compress(self, block: bytes, /) -> bytes:
+        """Take a block and return what is ready."""
+
+    def flush(self) -> bytes:
+        """Return the rest."""
+
+
+def compressor(compression: Compression) -> Compressor:
+    """Return a compressor whose output depends on its input alone, not on how it is cut."""
+    if compression == "gzip":
+        return _Gzip()
+    return _zstd() if compression == "zstd" else _Plain()
+
+
+def _zstd() -> Compressor:
+    import zstandard  # noqa: PLC0415 - slow to import, and a build with nothing to do needs none
+
+    found = (zstandard.__version__, zstandard.ZSTD_VERSION)
+    if found != (ZSTANDARD_VERSION, LIBZSTD_VERSION):
+        raise WorldError(
+            f"expected zstandard {ZSTANDARD_VERSION} with libzstd {LIBZSTD_VERSION}, found {found[0]} with {found[1]}",
+            hint=f"pip install zstandard=={ZSTANDARD_VERSION}; the bytes of layers depend on it",
+        )
+    parameters = zstandard.ZstdCompressor(
+        level=ZSTD_LEVEL, threads=_THREADS, write_checksum=False, write_content_size=False
+    )
+    return parameters.compressobj()
+
+
+class _Plain:
+    def compress(self, block: bytes, /) -> bytes:
+        return block
+
+    def flush(self) -> bytes:
+        return b""
+
+
+class _Gzip:
+    """RFC 1952 with a header of our own: no time, no name, operating system unknown."""
+
+    def __init__(self) -> None:
+        self._deflate = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
+        self._head = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+        self._check = 0
+        self._size = 0
+
+    def compress(self, block: bytes, /) -> bytes:
+        self._check = zlib.crc32(block, self._check)
+        self._size += len(block)
+        head, self._head = self._head, b""
+        return head + self._deflate.compress(block)
+
+    def flush(self) -> bytes:
+        trailer = self._check.to_bytes(4, "little") + (self._size & 0xFFFFFFFF).to_bytes(4, "little")
+        return self._head + self._deflate.flush() + trailer
+
+
+class _Pipeline:
+    """Hashes, compresses and writes blocks in a thread, in order; `put` waits when it is ahead."""
+
+    def __init__(self, out: BlobWriter, packer: Compressor) -> None:
+        self._out = out
+        self._packer = packer
+        self._hash = hashlib.sha256()
+        self._blocks: queue.Queue[bytes | None] = queue.Queue(_QUEUE_BLOCKS)
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, name="layer", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def put(self, block: bytes) -> None:
+        if self._error is not None:
+            raise self._error
+        self._blocks.put(block)
+
+    def finish(self) -> DiffId:
+        """Wait until everything is written; return the digest of what was put."""
+        self._stop()
+        if self._error is not None:
+            raise self._error
+        rest = self._packer.flush()
+        if rest:
+            self._out.write(rest)
+        return DiffId(f"sha256:{self._hash.hexdigest()}")
+
+    def _stop(self) -> None:
+        if self._thread.is_alive():
+            self._blocks.put(None)
+            self._thread.join()
+
+    def _work(self) -> None:
+        while (block := self._blocks.get()) is not None:
+            if self._error is None:
+                self._take(block)
+
+    def _take(self, block: bytes) -> None:
+        try:
+            self._hash.update(block)
+            packed = self._packer.compress(block)
+            if packed:
+                self._out.write(packed)
+        except BaseException as error:  # noqa: BLE001 - handed to the thread that puts
+            self._error = error
+
+
+def open_layer(store: BlobSource, layer: Layer) -> IO[bytes]:
+    """Open a layer's tar; blob digest, diff id and both sizes hold once the end is read, else IntegrityError."""
+    blob = store.open(layer.digest)
+    try:
+        plain = decompress(blob, layer.media_type)
+    except BaseException:
+        blob.close()
+        raise
+    return io.BufferedReader(_VerifiedTar(plain, blob, layer), BLOCK_BYTES)
+
+
+def decompress(blob: IO[bytes], media_type: str) -> IO[bytes]:
+    """Return a reader of the uncompressed bytes of a layer blob."""
+    if media_type == MEDIA_LAYER_TAR:
+        return blob
+    if media_type in (MEDIA_LAYER_GZIP, MEDIA_DOCKER_LAYER_GZIP):
+        return gzip.GzipFile(fileobj=blob, mode="rb")  # type: ignore[return-value]
+    if media_type == MEDIA_LAYER_ZSTD:
+        import zstandard  # noqa: PLC0415 - slow to import
+
+        unpacker = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
+        return unpacker.stream_reader(blob, read_size=BLOCK_BYTES, read_across_frames=True, closefd=False)
+    raise InputError(f"expected a tar layer, found {media_type}", where="layer")
+
+
+class _VerifiedTar(io.RawIOBase):
+    """Hashes and counts while it is read, and refuses more than the declared size at once."""
+
+    def __init__(self, plain: IO[bytes], blob: IO[bytes], layer: Layer) -> None:
+        super().__init__()
+        self._plain = plain
+        self._blob = blob
+        self._layer = layer
+        self._hash = hashlib.sha256()
+        self._count = 0
+        self._done = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        view = memoryview(buffer)
+        block = self._read(len(view))
+        self._count += len(block)
+        if self._count > self._layer.diff_size:
+            self._refuse(f"expected {self._layer.diff_size} bytes of tar, found more")
+        view[: len(block)] = block
+        self._hash.update(block)
+        if not block and not self._done:
+            self._finish()
+        return len(block)
+
+    def _read(self, size: int) -> bytes:
+        try:
+            return self._plain.read(size)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise IntegrityError(f"not a gzip stream: {error}", where=self._layer.digest) from error
+        except ValueError as error:
+            raise IntegrityError(f"cannot be decompressed: {error}", where=self._layer.digest) from error
+
+    def _finish(self) -> None:
+        self._done = True
+        while self._blob.read(BLOCK_BYTES):
+            pass
+        if self._count != self._layer.diff_size:
+            self._refuse(f"expected {self._layer.diff_size} bytes of tar, found {self._count}")
+        found = f"sha256:{self._hash.hexdigest()}"
+        if found != self._layer.diff_id:
+            self._refuse(f"expected diff id {self._layer.diff_id}, found {found}")
+
+    def _refuse(self, reason: str) -> None:
+        raise IntegrityError(reason, where=self._layer.digest)
+
+    def close(self) -> None:
+        with contextlib.ExitStack() as stack:
+            stack.callback(super().close)
+            stack.callback(self._blob.close)
+            stack.callback(self._plain.close)

@@ -1,0 +1,80 @@
+"""Deletes what nothing names; the caller holds the store for itself."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packager.store.trees import TREE_PREFIX, remove_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Garbage:
+    """What a collection deleted."""
+
+    blobs: int = 0
+    size_bytes: int = 0
+    trees: int = 0
+    temporaries: int = 0
+
+
+def collect(root: Path, keep: AbstractSet[str]) -> Garbage:
+    """Delete blobs and trees not named by `keep`, and what killed commands left in `tmp/`."""
+    blobs, size = _collect_blobs(root / "blobs" / "sha256", keep)
+    trees = _collect_trees(root / "trees", keep)
+    return Garbage(blobs, size, trees, sweep_temporaries(root / "tmp"))
+
+
+def sweep_temporaries(folder: Path) -> int:
+    """Delete temporary files whose writer is gone, and half-filled trees; return how many."""
+    count = 0
+    for path in _list(folder):
+        if path.name.startswith(TREE_PREFIX):
+            remove_tree(path)
+            count += 1
+        elif _is_abandoned(path):
+            path.unlink(missing_ok=True)
+            count += 1
+    return count
+
+
+def _is_abandoned(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _collect_blobs(folder: Path, keep: AbstractSet[str]) -> tuple[int, int]:
+    count, size = 0, 0
+    for path in _list(folder):
+        if f"sha256:{path.name}" in keep:
+            continue
+        size += path.stat().st_size
+        path.unlink(missing_ok=True)
+        count += 1
+    return count, size
+
+
+def _collect_trees(folder: Path, keep: AbstractSet[str]) -> int:
+    gone = [path for path in _list(folder) if path.name not in keep]
+    for path in gone:
+        remove_tree(path)
+    return len(gone)
+
+
+def _list(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.is_dir() else []

@@ -1,0 +1,214 @@
+"""The content-addressed store: blobs by digest, results by key, unpacked trees and named records.
+
+```
+blobs/sha256/<hex>   0444, whole or absent     names/<kind>/<name>   records that change, roots of the collection
+results/<hex>        what a derivation gave    trees/<name>          unpacked layers, whole or absent
+tmp/  locks/  quarantine/
+```
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from typing import IO, TYPE_CHECKING
+from urllib.parse import quote, unquote
+
+from packager.base.digests import BLOCK_BYTES, Digest, digest_of, hex_of
+from packager.base.errors import InputError, IntegrityError, WorldError
+from packager.base.problems import Problem
+from packager.store.blobs import BlobReader, BlobWriter, Temporary
+from packager.store.disk import DISK
+from packager.store.locks import hold
+from packager.store.trees import make_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from packager.store.disk import Disk
+    from packager.store.garbage import Garbage
+
+_RECORD_MODE = 0o644
+
+
+class Store:
+    """One store on disk; any number of processes may use it at once.
+
+    `inputs` are read-only directories with `blobs/sha256/<hex>`: what the store lacks is taken from them, verified.
+    """
+
+    def __init__(self, root: Path, *, inputs: Sequence[Path] = (), disk: Disk = DISK) -> None:
+        self.root = root
+        self._inputs = tuple(inputs)
+        self._disk = disk
+
+    def has(self, digest: Digest) -> bool:
+        """Say whether a blob is here or in one of the inputs (without reading it)."""
+        return self._find(digest) is not None
+
+    def path(self, digest: Digest) -> Path:
+        """Return the file of a blob; it is copied here, verified, when only an input has it."""
+        place = self._place(digest)
+        if not place.is_file():
+            self._import(digest)
+        return place
+
+    def open(self, digest: Digest, /) -> IO[bytes]:
+        """Open a blob; when its end is reached and the digest is wrong, it is set aside and IntegrityError raised."""
+        path = self.path(digest)
+        return io.BufferedReader(BlobReader(path, digest, lambda: self.quarantine(digest)), BLOCK_BYTES)
+
+    def read(self, digest: Digest, limit: int) -> bytes:
+        """Return a blob of at most `limit` bytes, verified."""
+        with self.open(digest) as stream:
+            data = stream.read(limit + 1)
+            if len(data) > limit:
+                raise IntegrityError(f"expected at most {limit} bytes, found more", where=digest)
+            stream.read(1)
+        return data
+
+    def put(self, data: bytes) -> Digest:
+        """Store bytes and return their digest."""
+        digest = digest_of(data)
+        with contextlib.suppress(FileNotFoundError):
+            if self._place(digest).stat().st_size == len(data):
+                return digest
+        with self.writer(digest, len(data)) as out:
+            out.write(data)
+            out.commit()
+        return digest
+
+    def put_file(self, path: Path) -> tuple[Digest, int]:
+        """Store a copy of a file; return its digest and size."""
+        with path.open("rb", buffering=0) as stream, self.writer() as out:
+            while block := stream.read(BLOCK_BYTES):
+                out.write(block)
+            return out.commit()
+
+    def writer(self, expected: Digest | None = None, size: int | None = None) -> BlobWriter:
+        """Return a writer, a context manager; a blob that is not `expected` or has another `size` is refused."""
+        return BlobWriter(Temporary(self._disk, self.root / "tmp"), self._place, expected=expected, size=size)
+
+    def result(self, key: Digest) -> bytes | None:
+        """Return what was stored for a derivation's key, or None."""
+        return _read_file(self.root / "results" / hex_of(key))
+
+    def put_result(self, key: Digest, data: bytes) -> None:
+        """Store what a derivation's key gives."""
+        self._write_record(self.root / "results" / hex_of(key), data)
+
+    def name(self, kind: str, name: str) -> bytes | None:
+        """Return a named record, or None."""
+        return _read_file(self._name_place(kind, name))
+
+    def set_name(self, kind: str, name: str, data: bytes) -> None:
+        """Store a named record in place of the one before."""
+        self._write_record(self._name_place(kind, name), data)
+
+    def remove_name(self, kind: str, name: str) -> None:
+        """Forget a named record, if there is one."""
+        self._name_place(kind, name).unlink(missing_ok=True)
+
+    def names(self, kind: str) -> list[str]:
+        """Return the names of a kind in order."""
+        folder = self.root / "names" / _safe(kind)
+        return sorted(unquote(path.name) for path in folder.iterdir()) if folder.is_dir() else []
+
+    def tree(self, name: str, fill: Callable[[Path], None]) -> Path:
+        """Return the tree of that name; if there is none, `fill` makes it in an empty directory while others wait."""
+        place = self.root / "trees" / _safe(name)
+        if not place.is_dir():
+            with self.lock(f"tree:{name}"):
+                make_tree(self._disk, place, fill, scratch=self.root / "tmp")
+        return place
+
+    def lock(self, name: str) -> AbstractContextManager[None]:
+        """Hold a lock between processes and threads: one does the work, the others wait."""
+        return hold(self.root / "locks" / _safe(name))
+
+    def lease(self) -> AbstractContextManager[None]:
+        """Keep the collection away while a command uses blobs that nothing names yet; any number at once."""
+        return hold(self.root / "locks" / "lease", shared=True)
+
+    def collect_garbage(self, keep: Callable[[], Iterable[str]]) -> Garbage:
+        """Delete blobs and trees that `keep` does not name (digests, names of trees); waits for no lease.
+
+        `keep` is called while nobody else holds a lease. A store in use raises WorldError.
+        """
+        from packager.store.garbage import collect  # noqa: PLC0415 - rarely needed
+
+        with hold(self.root / "locks" / "lease", wait=False):
+            return collect(self.root, {_safe(name) for name in keep()})
+
+    def verify(self, digest: Digest) -> int:
+        """Read a whole blob and return its size; a broken one is set aside and raises IntegrityError."""
+        size = 0
+        with self.open(digest) as stream:
+            while block := stream.read(BLOCK_BYTES):
+                size += len(block)
+        return size
+
+    def check(self) -> list[Problem]:
+        """Hash every blob; set the broken ones aside and return one problem for each."""
+        folder = self.root / "blobs" / "sha256"
+        found: list[Problem] = []
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+            try:
+                self.verify(Digest(f"sha256:{path.name}"))
+            except IntegrityError as error:
+                found.append(Problem(f"blobs/sha256/{path.name}", 0, "", error.reason, error.hint or ""))
+        return found
+
+    def quarantine(self, digest: Digest) -> None:
+        """Set a blob aside so that nobody takes it for good."""
+        folder = self.root / "quarantine"
+        folder.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(self._place(digest), folder / hex_of(digest))  # noqa: PTH105 - a rename, no copy
+
+    def _place(self, digest: Digest) -> Path:
+        return self.root / "blobs" / "sha256" / hex_of(digest)
+
+    def _find(self, digest: Digest) -> Path | None:
+        name = hex_of(digest)
+        places = (self._place(digest), *(folder / "blobs" / "sha256" / name for folder in self._inputs))
+        return next((place for place in places if place.is_file()), None)
+
+    def _import(self, digest: Digest) -> None:
+        source = self._find(digest)
+        if source is None:
+            raise WorldError(
+                "the blob is not in the store", where=digest, hint="run the command that makes or fetches it"
+            )
+        with source.open("rb", buffering=0) as stream, self.writer(digest) as out:
+            while block := stream.read(BLOCK_BYTES):
+                out.write(block)
+            out.commit()
+
+    def _name_place(self, kind: str, name: str) -> Path:
+        return self.root / "names" / _safe(kind) / _safe(name)
+
+    def _write_record(self, place: Path, data: bytes) -> None:
+        temporary = Temporary(self._disk, self.root / "tmp")
+        try:
+            temporary.write(data)
+            temporary.promote(place, _RECORD_MODE)
+        finally:
+            temporary.close()
+
+
+def _safe(name: str) -> str:
+    """Return a name as one part of a path."""
+    if name in ("", ".", ".."):
+        raise InputError(f"expected a name, found {name!r}", where="store")
+    return quote(name, safe="@:+=")
+
+
+def _read_file(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None

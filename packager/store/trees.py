@@ -1,0 +1,52 @@
+"""Unpacked trees: filled under another name, then renamed; and removed whatever their modes."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from packager.store.blobs import disk_trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from packager.store.disk import Disk
+
+TREE_PREFIX = "tree-"
+
+
+def make_tree(disk: Disk, place: Path, fill: Callable[[Path], None], *, scratch: Path) -> None:
+    """Make the tree at `place` unless another process just did; the caller holds its lock."""
+    if place.is_dir():
+        return
+    scratch.mkdir(parents=True, exist_ok=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    temporary = scratch / f"{TREE_PREFIX}{secrets.token_hex(12)}"
+    temporary.mkdir(mode=0o755)
+    try:
+        fill(temporary)
+        with disk_trouble(place):
+            disk.rename(temporary, place)
+    except BaseException:
+        remove_tree(temporary)
+        raise
+
+
+def remove_tree(path: Path) -> None:
+    """Delete a tree, also where directories deny it; what is gone already is no error."""
+    if os.geteuid() != 0:
+        _open_up(path)
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _open_up(path: Path) -> None:
+    for folder, names, _ in os.walk(path, onerror=None):
+        for name in names:
+            inner = Path(folder, name)
+            mode = inner.lstat().st_mode
+            if stat.S_ISDIR(mode):
+                inner.chmod(stat.S_IMODE(mode) | stat.S_IRWXU)
