@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from packager.base.errors import InputError
+from packager.base.errors import InputError, WorldError
 from packager.base.progress import Progress, silent
 from packager.oci.record import ImageRecord, SignatureTag
 from packager.registry.client import RegistryClient, signature_tag
@@ -90,7 +90,7 @@ class Pull:
         if image.is_index:
             children = ", ".join(f"{child.platform} is {child.digest}" for child in image.index(where=where).manifests)
             hint = f"name one of its images by digest: {children[:500]}"
-            raise InputError("expected the manifest of an image, found an index", where=where, hint=hint)
+            raise WorldError("expected the manifest of an image, found an index", where=where, hint=hint)
         subject = image.descriptor.digest
         found = _Found(image)
         tag = signature_tag(subject, ".sig")
@@ -99,7 +99,8 @@ class Pull:
             signature.manifest(where=self.client.where(self.reference.repository, f"tag {tag}"))
             found.attached.append(signature)
             found.signatures.append(SignatureTag(tag, signature.descriptor))
-        for entry in list_referrers(self.client, self.reference.repository, subject):
+        entries = list_referrers(self.client, self.reference.repository, subject)
+        for entry in sorted(entries, key=lambda entry: entry.digest):
             self._add_referrer(found, entry)
         return found
 

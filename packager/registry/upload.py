@@ -91,7 +91,7 @@ class Upload:
 
     def _run_once(self) -> None:
         if not self._is_there():
-            location = self._start()
+            location = self.start()
             if location is not None:
                 self._send(location)
         self.meter.reach(self.blob.size)
@@ -108,7 +108,7 @@ class Upload:
             raise IntegrityError(f"the registry holds {size[:19]} bytes, expected {self.blob.size}", where=self.where)
         return True
 
-    def _start(self) -> str | None:
+    def start(self) -> str | None:
         """Open an upload session and return its location, or None if the blob could be mounted instead."""
         source = self.mount_from if self.mount_from != self.repository else None
         query = f"?mount={self.blob.digest}&from={source}" if source else ""
