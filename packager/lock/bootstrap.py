@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 from packager.base.errors import InputError
+from packager.lock.archives import keep_content
 from packager.lock.deb import open_member
 from packager.oci.entries import Entry, Kind, check_path, dir_entry, file_entry, sort_key, symlink_entry
 
@@ -21,8 +21,6 @@ CONFIGURE_PATH = "/.debs/configure"
 """What is to be run in the laid-out tree: `/bin/sh /.debs/configure`, as root, with no network and no input."""
 
 _MERGED = (b"bin", b"sbin", b"lib", b"lib64")
-_INLINE_BYTES = 4096
-_SPOOL_BLOCK = 1 << 20
 
 CONFIGURE_SCRIPT = """\
 #!/bin/sh
@@ -154,17 +152,10 @@ class _Layout:
                 raise InputError(f"a hard link to nothing: {member.name[:120]!r}", where=where)
             self._found[path] = replace(target, path=path)
         elif member.isfile():
-            content = self._keep(cast("IO[bytes]", archive.extractfile(member)), member.size)
+            content = keep_content(cast("IO[bytes]", archive.extractfile(member)), member.size, self._spool)
             self._found[path] = replace(plain, kind=Kind.FILE, size=member.size, content=content)
         else:
             raise InputError(f"expected files, directories and links, found {member.name[:120]!r}", where=where)
-
-    def _keep(self, stream: IO[bytes], size: int) -> Path | bytes:
-        if size <= _INLINE_BYTES:
-            return stream.read()
-        with tempfile.NamedTemporaryFile(dir=self._spool, delete=False) as kept:
-            shutil.copyfileobj(stream, kept, _SPOOL_BLOCK)
-        return Path(kept.name)
 
 
 def _merged_path(name: str, where: str) -> bytes:

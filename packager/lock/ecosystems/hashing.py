@@ -33,14 +33,18 @@ def hash_of_zip(path: Path) -> str:
     try:
         with zipfile.ZipFile(path) as archive:
             for name in sorted(archive.namelist(), key=str.encode):
-                one = hashlib.sha256()
-                with archive.open(name) as stream:
-                    while block := stream.read(BLOCK_BYTES):
-                        one.update(block)
-                total.update(f"{one.hexdigest()}  {name}\n".encode())
+                total.update(f"{_hash_of_member(archive, name)}  {name}\n".encode())
     except (zipfile.BadZipFile, NotImplementedError) as error:
         raise InputError(f"expected a module's zip file: {error}", where=path.name) from error
     return f"h1:{base64.b64encode(total.digest()).decode()}"
+
+
+def _hash_of_member(archive: zipfile.ZipFile, name: str) -> str:
+    one = hashlib.sha256()
+    with archive.open(name) as stream:
+        while block := stream.read(BLOCK_BYTES):
+            one.update(block)
+    return one.hexdigest()
 
 
 def hash_of_mod(path: Path) -> str:

@@ -200,21 +200,21 @@ def manifest_of(one: Held) -> dict[str, Any]:
 
 
 def _read_package(one: Held) -> tuple[dict[str, Any], bool]:
-    manifest: dict[str, Any] | None = None
-    has_gyp = False
+    manifest = None
+    names = set()
     try:
         with tarfile.open(one.path, "r|gz") as archive:
             for member in archive:
                 inner = member.name.removeprefix("./").partition("/")[2]
-                has_gyp = has_gyp or inner == "binding.gyp"
-                if inner == "package.json" and member.isfile() and manifest is None:
+                if inner == "package.json" and inner not in names and member.isfile():
                     text = cast("IO[bytes]", archive.extractfile(member)).read(_MANIFEST_BYTES)
                     manifest = json.loads(text.decode("utf-8-sig"))
+                names.add(inner)
     except (tarfile.TarError, OSError, EOFError, ValueError) as error:
         raise InputError(f"the package cannot be read: {error}", where=one.key) from error
     if not isinstance(manifest, dict):
         raise InputError("expected a package.json in the package, found none", where=one.key)
-    return manifest, has_gyp
+    return manifest, "binding.gyp" in names
 
 
 def _answer(packument: dict[str, Any], asked: Asked, accept: str) -> Answer:
