@@ -31,10 +31,11 @@ class Temporary:
     """A file below `tmp/` that its writer holds a lock on, so that a sweep knows the abandoned ones."""
 
     def __init__(self, disk: Disk, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
         self._disk = disk
         self.path = folder / secrets.token_hex(12)
-        self._descriptor = disk.create(self.path)
+        with disk_trouble(self.path):
+            folder.mkdir(parents=True, exist_ok=True)
+            self._descriptor = disk.create(self.path)
         self._written = 0
         self._synced = 0
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
