@@ -24,21 +24,30 @@ if TYPE_CHECKING:
 
 BLOB_MODE = 0o444
 
+_SYNC_BYTES = 16 << 20
+
 
 class Temporary:
     """A file below `tmp/` that its writer holds a lock on, so that a sweep knows the abandoned ones."""
 
     def __init__(self, disk: Disk, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
         self._disk = disk
         self.path = folder / secrets.token_hex(12)
-        self._descriptor = disk.create(self.path)
+        with disk_trouble(self.path):
+            folder.mkdir(parents=True, exist_ok=True)
+            self._descriptor = disk.create(self.path)
+        self._written = 0
+        self._synced = 0
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
 
     def write(self, data: bytes) -> None:
         """Add bytes; trouble with the disk raises WorldError."""
         with disk_trouble(self.path):
             self._disk.write(self._descriptor, data)
+        self._written += len(data)
+        if self._written - self._synced >= _SYNC_BYTES:
+            self._disk.begin_sync(self._descriptor, self._synced, self._written - self._synced)
+            self._synced = self._written
 
     def promote(self, target: Path, mode: int) -> None:
         """Make the content durable and move the file to its place."""

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from packager.store.trees import TREE_PREFIX, remove_tree
+from packager.store.trees import remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -35,12 +35,13 @@ def sweep_temporaries(folder: Path) -> int:
     """Delete temporary files whose writer is gone, and half-filled trees; return how many."""
     count = 0
     for path in _list(folder):
-        if path.name.startswith(TREE_PREFIX):
+        if not _is_abandoned(path):
+            continue
+        count += 1
+        if path.is_dir():
             remove_tree(path)
-            count += 1
-        elif _is_abandoned(path):
+        else:
             path.unlink(missing_ok=True)
-            count += 1
     return count
 
 

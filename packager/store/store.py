@@ -15,7 +15,7 @@ import os
 from typing import IO, TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-from packager.base.digests import BLOCK_BYTES, Digest, digest_of, hex_of
+from packager.base.digests import BLOCK_BYTES, Digest, digest_of, hex_of, parse_digest
 from packager.base.errors import InputError, IntegrityError, WorldError
 from packager.base.problems import Problem
 from packager.store.blobs import BlobReader, BlobWriter, Temporary
@@ -24,7 +24,7 @@ from packager.store.locks import hold
 from packager.store.trees import make_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -47,7 +47,7 @@ class Store:
 
     def has(self, digest: Digest) -> bool:
         """Say whether a blob is here or in one of the inputs (without reading it)."""
-        return self._find(digest) is not None
+        return any(place.is_file() for place in self._places(digest))
 
     def path(self, digest: Digest) -> Path:
         """Return the file of a blob; it is copied here, verified, when only an input has it."""
@@ -156,11 +156,17 @@ class Store:
         folder = self.root / "blobs" / "sha256"
         found: list[Problem] = []
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-            try:
-                self.verify(Digest(f"sha256:{path.name}"))
-            except IntegrityError as error:
-                found.append(Problem(f"blobs/sha256/{path.name}", 0, "", error.reason, error.hint or ""))
+            found.extend(self._check_file(path))
         return found
+
+    def _check_file(self, path: Path) -> Iterator[Problem]:
+        place = f"blobs/sha256/{path.name}"
+        try:
+            self.verify(parse_digest(f"sha256:{path.name}"))
+        except InputError:
+            yield Problem(place, 0, "", "the name is not a digest", "move the file elsewhere")
+        except IntegrityError as error:
+            yield Problem(place, 0, "", error.reason, error.hint or "")
 
     def quarantine(self, digest: Digest) -> None:
         """Set a blob aside so that nobody takes it for good."""
@@ -172,17 +178,26 @@ class Store:
     def _place(self, digest: Digest) -> Path:
         return self.root / "blobs" / "sha256" / hex_of(digest)
 
-    def _find(self, digest: Digest) -> Path | None:
-        name = hex_of(digest)
-        places = (self._place(digest), *(folder / "blobs" / "sha256" / name for folder in self._inputs))
-        return next((place for place in places if place.is_file()), None)
+    def _places(self, digest: Digest) -> list[Path]:
+        return [folder / "blobs" / "sha256" / hex_of(digest) for folder in (self.root, *self._inputs)]
 
     def _import(self, digest: Digest) -> None:
-        source = self._find(digest)
-        if source is None:
-            raise WorldError(
-                "the blob is not in the store", where=digest, hint="run the command that makes or fetches it"
-            )
+        """Take a blob from the first input whose bytes are right."""
+        refused: IntegrityError | None = None
+        for source in self._places(digest)[1:]:
+            try:
+                self._copy(source, digest)
+            except FileNotFoundError:
+                continue
+            except IntegrityError as error:
+                refused = IntegrityError(error.reason, where=str(source))
+                continue
+            return
+        raise refused or WorldError(
+            "the blob is not in the store", where=digest, hint="run the command that makes or fetches it"
+        )
+
+    def _copy(self, source: Path, digest: Digest) -> None:
         with source.open("rb", buffering=0) as stream, self.writer(digest) as out:
             while block := stream.read(BLOCK_BYTES):
                 out.write(block)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import shutil
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
     from packager.store.disk import Disk
 
-TREE_PREFIX = "tree-"
-
 
 def make_tree(disk: Disk, place: Path, fill: Callable[[Path], None], *, scratch: Path) -> None:
     """Make the tree at `place` unless another process just did; the caller holds its lock."""
@@ -25,15 +24,19 @@ def make_tree(disk: Disk, place: Path, fill: Callable[[Path], None], *, scratch:
         return
     scratch.mkdir(parents=True, exist_ok=True)
     place.parent.mkdir(parents=True, exist_ok=True)
-    temporary = scratch / f"{TREE_PREFIX}{secrets.token_hex(12)}"
+    temporary = scratch / f"{secrets.token_hex(12)}"
     temporary.mkdir(mode=0o755)
+    mark = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        fcntl.flock(mark, fcntl.LOCK_EX)
         fill(temporary)
         with disk_trouble(place):
             disk.rename(temporary, place)
     except BaseException:
         remove_tree(temporary)
         raise
+    finally:
+        os.close(mark)
 
 
 def remove_tree(path: Path) -> None:
