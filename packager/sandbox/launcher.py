@@ -126,12 +126,12 @@ def _become_first(spec: Spec, alive: int) -> NoReturn:
         os._exit(_NOT_RUNNABLE)  # the launcher died before the line above could tell
     except BlockingIOError:
         pass
+    _hide_arguments()
     for path in spec["cgroups"]:
         _write(path, b"0")
     kernel.unshare(kernel.CLONE_NEWCGROUP)
     kernel.set_host_name(spec["hostname"])
     may_chroot = _build_view(spec)
-    _hide_arguments()
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # nobody inside looks at this process's memory, files or program
     command = os.fork()
     if command == 0:
@@ -163,9 +163,13 @@ def _build_view(spec: Spec) -> bool:
     binds = [(_detached(source, writable=writable), target, source) for source, target, writable in spec["binds"]]
     devices = [(kernel.clone_mount(f"/dev/{name}"), f"/dev/{name}") for name in _DEVICES]
     os.chdir(spec["root"])
+    with_proc = _kind("proc") == stat.S_IFDIR
+    if with_proc:  # a user namespace may mount proc only while another one is in sight
+        kernel.mount("proc", "proc", "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
     may_chroot = _change_root()
     _mount_dev(devices, spec["memory"])
-    _mount_proc()
+    if with_proc:
+        _cover_proc()
     for handle, target in files:
         if _kind(target) == stat.S_IFREG:
             kernel.attach_mount(handle, target)
@@ -223,10 +227,7 @@ def _mount_dev(devices: list[tuple[int, str]], memory: int) -> None:
     kernel.mount("shm", "/dev/shm", "tmpfs", hardened, f"mode=1777{size}")  # noqa: S108
 
 
-def _mount_proc() -> None:
-    if _kind("/proc") != stat.S_IFDIR:
-        return
-    kernel.mount("proc", "/proc", "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
+def _cover_proc() -> None:
     for name in _PROC_READ_ONLY:
         if _kind(f"/proc/{name}"):
             handle = kernel.clone_mount(f"/proc/{name}")
@@ -289,7 +290,9 @@ def _execute(spec: Spec) -> NoReturn:
             os.execve(f"{directory}{name}", spec["argv"], spec["env"])  # noqa: S606
         except (FileNotFoundError, NotADirectoryError):
             continue
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            problem = error.strerror or str(error)
+        except ValueError as error:
             problem = str(error)
     _refuse(f"cannot start {name}: {problem}", _NOT_FOUND if problem.startswith("No such") else _NOT_RUNNABLE)
 
