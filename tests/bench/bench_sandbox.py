@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packager.base.processes import find_program, run
-from packager.sandbox.engine import Command, Streams
+from packager.sandbox.engine import Command, Limits, Streams
 from packager.sandbox.native import NativeEngine, prepare_process
 from packager.sandbox.overlay import stacked
 from tests.support.fake_fetches import FakeFetches
@@ -58,6 +58,8 @@ def main() -> None:
         measure("mount and delete, 2 layers", lambda: mount(layers[:2]))
         measure("mount and delete, 61 layers", lambda: mount(layers))
         with engine.open_tree(layers[:2], scratch=place / "scratch") as tree:
+            free = Command(("/bin/true",), binds=(HOST_USR,), limits=Limits(0, 0, 0))
+            measure("native: true, without limits", lambda: tree.run(free, Streams()))
             native = measure("native: true", lambda: tree.run(true, Streams()))
             measure("native: true, with a proxy", lambda: tree.run(true, Streams(), fetches=FakeFetches({})))
         image = sys.argv[1] if len(sys.argv) > 1 else "busybox"
