@@ -91,10 +91,14 @@ def machine_parents() -> dict[str, list[Path]]:
         return {}
 
 
+def fresh_name() -> str:
+    """Return a name for a group that says whose it is, so that it can be swept when its owner was killed."""
+    return f"wideswe-{os.getpid()}-{start_time(os.getpid())}-{next(_COUNTER)}"
+
+
 @contextlib.contextmanager
-def group(limits: Limits, parents: Mapping[str, list[Path]]) -> Iterator[Group]:
+def group(limits: Limits, parents: Mapping[str, list[Path]], *, name: str) -> Iterator[Group]:
     """Make a group that holds `limits` as far as this machine lets us, and remove it afterwards."""
-    name = f"wideswe-{os.getpid()}-{start_time(os.getpid())}-{next(_COUNTER)}"
     wanted = {"memory": limits.memory_bytes, "pids": limits.pids, "cpu": limits.cpus}
     made: dict[str, Path] = {}
     try:

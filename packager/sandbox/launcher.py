@@ -11,7 +11,6 @@ from __future__ import annotations
 import marshal
 import os
 import resource
-import signal
 import stat
 import sys
 from _socket import AF_INET, AF_UNIX, SCM_RIGHTS, SO_REUSEADDR, SOCK_DGRAM, SOCK_STREAM, SOL_SOCKET, socket
@@ -39,6 +38,7 @@ _PROC_HIDDEN = ("kcore", "keys", "latency_stats", "sched_debug", "timer_list")
 _SIOCGIFFLAGS = 0x8913
 _SIOCSIFFLAGS = 0x8914
 _IFF_UP = 1
+_WATCHED = (kernel.SIGTERM, kernel.SIGCHLD)
 _NOT_FOUND = 127
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _NOT_RUNNABLE = 126
@@ -68,7 +68,7 @@ def _reporting(spec: Spec, work: Callable[[], NoReturn]) -> NoReturn:
 
 
 def _wait_outside(spec: Spec) -> NoReturn:
-    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, kernel.SIGKILL)
     if os.getppid() != spec["parent"]:
         os._exit(_NOT_RUNNABLE)
     namespaces = kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC
@@ -76,24 +76,33 @@ def _wait_outside(spec: Spec) -> NoReturn:
     _raise_loopback()
     if spec["listener"] >= 0:
         _pass_listener(spec["listener"], spec["port"])
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    kernel.restore_signal(kernel.SIGCHLD)  # were it ignored, nobody's end could be waited for
+    kernel.block_signals(_WATCHED)
     alive, held = os.pipe()  # the writing end closes when this process dies
     first = os.fork()
     if first == 0:
         os.close(held)
         _reporting(spec, lambda: _become_first(spec, alive))
-    signal.signal(signal.SIGTERM, lambda *_: os.kill(first, signal.SIGKILL))
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-    os._exit(_wait_for(first))
+    while True:
+        if kernel.wait_signal(_WATCHED) == kernel.SIGTERM:
+            os.kill(first, kernel.SIGKILL)  # all of its namespace ends with it, and before it
+        pid, status = os.waitpid(first, os.WNOHANG)
+        if pid:
+            os._exit(_exit_code(status))
 
 
 def _wait_for(child: int) -> int:
-    """Reap children until `child` ends; 128 + signal when it was killed."""
+    """Reap children until `child` ends, and return its exit code."""
     while True:
         pid, status = os.wait()
         if pid == child:
-            code = os.waitstatus_to_exitcode(status)
-            return code if code >= 0 else _SIGNALLED - code
+            return _exit_code(status)
+
+
+def _exit_code(status: int) -> int:
+    """Return the exit code, or 128 + signal."""
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else _SIGNALLED - code
 
 
 def _raise_loopback() -> None:
@@ -119,19 +128,19 @@ def _pass_listener(channel: int, port: int) -> None:
 
 def _become_first(spec: Spec, alive: int) -> NoReturn:
     """Be process 1: make what the command sees, start it, reap until it ends; what it left behind ends then, too."""
-    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, kernel.SIGKILL)
     os.set_blocking(alive, False)
     try:
         os.read(alive, 1)
         os._exit(_NOT_RUNNABLE)  # the launcher died before the line above could tell
     except BlockingIOError:
         pass
+    _hide_arguments()
     for path in spec["cgroups"]:
         _write(path, b"0")
     kernel.unshare(kernel.CLONE_NEWCGROUP)
     kernel.set_host_name(spec["hostname"])
     may_chroot = _build_view(spec)
-    _hide_arguments()
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # nobody inside looks at this process's memory, files or program
     command = os.fork()
     if command == 0:
@@ -163,9 +172,13 @@ def _build_view(spec: Spec) -> bool:
     binds = [(_detached(source, writable=writable), target, source) for source, target, writable in spec["binds"]]
     devices = [(kernel.clone_mount(f"/dev/{name}"), f"/dev/{name}") for name in _DEVICES]
     os.chdir(spec["root"])
+    with_proc = _kind("proc") == stat.S_IFDIR
+    if with_proc:  # a user namespace may mount proc only while another one is in sight
+        kernel.mount("proc", "proc", "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
     may_chroot = _change_root()
     _mount_dev(devices, spec["memory"])
-    _mount_proc()
+    if with_proc:
+        _cover_proc()
     for handle, target in files:
         if _kind(target) == stat.S_IFREG:
             kernel.attach_mount(handle, target)
@@ -223,10 +236,7 @@ def _mount_dev(devices: list[tuple[int, str]], memory: int) -> None:
     kernel.mount("shm", "/dev/shm", "tmpfs", hardened, f"mode=1777{size}")  # noqa: S108
 
 
-def _mount_proc() -> None:
-    if _kind("/proc") != stat.S_IFDIR:
-        return
-    kernel.mount("proc", "/proc", "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
+def _cover_proc() -> None:
     for name in _PROC_READ_ONLY:
         if _kind(f"/proc/{name}"):
             handle = kernel.clone_mount(f"/proc/{name}")
@@ -265,9 +275,9 @@ def _make_mount_point(target: str, *, is_directory: bool) -> None:
 
 
 def _become_command(spec: Spec, capabilities: tuple[int, ...] | list[int]) -> NoReturn:
-    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for number in (kernel.SIGPIPE, kernel.SIGXFSZ, kernel.SIGINT):
+        kernel.restore_signal(number)
+    kernel.block_signals(())
     try:
         _limit_and_drop(spec, capabilities)
     except OSError as error:
@@ -289,7 +299,9 @@ def _execute(spec: Spec) -> NoReturn:
             os.execve(f"{directory}{name}", spec["argv"], spec["env"])  # noqa: S606
         except (FileNotFoundError, NotADirectoryError):
             continue
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            problem = error.strerror or str(error)
+        except ValueError as error:
             problem = str(error)
     _refuse(f"cannot start {name}: {problem}", _NOT_FOUND if problem.startswith("No such") else _NOT_RUNNABLE)
 

@@ -139,7 +139,7 @@ class NativeTree:
         """
         started = time.monotonic()
         with contextlib.ExitStack() as held:
-            group = held.enter_context(cgroups.group(command.limits, self._parents))
+            group = held.enter_context(cgroups.group(command.limits, self._parents, name=cgroups.fresh_name()))
             proxy = None if fetches is None else held.enter_context(_proxy_for(fetches, self._next_ca_file()))
             channels = held.enter_context(_channels(with_listener=proxy is not None))
             spec = self._spec(command, group, channels)
