@@ -143,15 +143,21 @@ class Store:
         with hold(self.root / "locks" / "lease", wait=False):
             return collect(self.root, {_safe(name) for name in keep()})
 
+    def verify(self, digest: Digest) -> int:
+        """Read a whole blob and return its size; a broken one is set aside and raises IntegrityError."""
+        size = 0
+        with self.open(digest) as stream:
+            while block := stream.read(BLOCK_BYTES):
+                size += len(block)
+        return size
+
     def check(self) -> list[Problem]:
         """Hash every blob; set the broken ones aside and return one problem for each."""
         folder = self.root / "blobs" / "sha256"
         found: list[Problem] = []
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
             try:
-                with self.open(Digest(f"sha256:{path.name}")) as stream:
-                    while stream.read(BLOCK_BYTES):
-                        pass
+                self.verify(Digest(f"sha256:{path.name}"))
             except IntegrityError as error:
                 found.append(Problem(f"blobs/sha256/{path.name}", 0, "", error.reason, error.hint or ""))
         return found

@@ -1,0 +1,87 @@
+"""The event stream of `go test -json` (cmd/internal/test2json); a test id is package::Test/subtest.
+
+A package that does not build is `package::<build>`, one that fails without a failing test `package::<package>`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from packager.evaluate.results import Gathering, Results, Status
+
+_ENDS = {"pass": Status.PASSED, "fail": Status.FAILED, "skip": Status.SKIPPED}
+_BUILD_FAILED = re.compile(r"FAIL\t(\S+) \[(?:build|setup) failed\]", re.MULTILINE)
+
+
+@dataclass
+class _Package:
+    running: dict[str, None] = field(default_factory=dict)
+    has_bad_test: bool = False
+    is_failed: bool = False
+    is_unbuilt: bool = False
+
+
+def read_gotest_json(data: bytes) -> Results:
+    """Read one stream; lines that are no events are passed over, and a test that began but never ended failed."""
+    gathering = Gathering()
+    packages: dict[str, _Package] = {}
+    builds: set[str] = set()
+    for raw in data.split(b"\n"):
+        line = raw.decode("utf-8", errors="replace").strip()
+        event = _parse(line)
+        if event is None:
+            for match in _BUILD_FAILED.finditer(line):
+                packages.setdefault(match[1], _Package()).is_unbuilt = True
+        elif event["Action"] == "build-fail":
+            builds.add(_text(event, "ImportPath").partition(" ")[0])
+        elif package := _text(event, "Package"):
+            _take(event, package, packages.setdefault(package, _Package()), gathering)
+    for name in builds if not any(package.is_unbuilt for package in packages.values()) else ():
+        packages.setdefault(name, _Package()).is_unbuilt = True
+    _finish(packages, gathering)
+    return gathering.results(reason="the stream holds no event of a test")
+
+
+def _parse(line: str) -> dict[str, Any] | None:
+    if not line.startswith("{"):
+        return None
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return event if isinstance(event, dict) and isinstance(event.get("Action"), str) else None
+
+
+def _text(event: dict[str, Any], key: str) -> str:
+    value = event.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _take(event: dict[str, Any], name: str, package: _Package, gathering: Gathering) -> None:
+    action, test = event["Action"], _text(event, "Test")
+    if action == "run" and test:
+        if test in package.running:
+            gathering.add(f"{name}::{test}", Status.FAILED)
+        package.running[test] = None
+    elif action in _ENDS and test:
+        package.running.pop(test, None)
+        package.has_bad_test |= _ENDS[action].is_bad
+        gathering.add(f"{name}::{test}", _ENDS[action])
+    elif action == "fail":
+        package.is_failed = True
+        package.is_unbuilt |= bool(_text(event, "FailedBuild"))
+    elif action == "output" and not test:
+        package.is_unbuilt |= any(match[1] == name for match in _BUILD_FAILED.finditer(_text(event, "Output")))
+
+
+def _finish(packages: dict[str, _Package], gathering: Gathering) -> None:
+    for name, package in packages.items():
+        for test in package.running:
+            gathering.add(f"{name}::{test}", Status.FAILED)
+        if package.is_unbuilt:
+            gathering.add(f"{name}::<build>", Status.FAILED)
+        elif package.is_failed and not package.has_bad_test and not package.running:
+            gathering.add(f"{name}::<package>", Status.FAILED)

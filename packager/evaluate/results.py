@@ -1,0 +1,86 @@
+"""What a run of the tests said: a status for each test id."""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_COPY = re.compile(r"(.+)::#[0-9]+", re.DOTALL)
+
+
+class Status(enum.Enum):
+    """How one test ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    ERROR = "error"
+    SKIPPED = "skipped"
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether the test ran and did not pass."""
+        return self in {Status.FAILED, Status.ERROR}
+
+
+@dataclass(frozen=True)
+class Results:
+    """Status by test id, sorted; `reason` says why there is none when there is none.
+
+    A test id that a report names again gets `::#2`, `::#3` … so that no result hides another.
+    """
+
+    statuses: Mapping[str, Status] = field(default_factory=dict)
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "statuses", MappingProxyType(dict(sorted(self.statuses.items()))))
+        if not self.statuses and not self.reason:
+            object.__setattr__(self, "reason", "no tests were reported")
+
+    def judged(self) -> Mapping[str, Status]:
+        """Return the statuses that grading uses: a test counts as passed only if its `::#2` … did not fail either.
+
+        Else a patch could report a test of the same name first and so hide the real one.
+        """
+        judged = dict(self.statuses)
+        for name, status in self.statuses.items():
+            match = _COPY.fullmatch(name)
+            if match is not None and status.is_bad and match[1] in judged and not judged[match[1]].is_bad:
+                judged[match[1]] = status
+        return judged
+
+
+class Gathering:
+    """Takes results one after another and numbers what comes again."""
+
+    def __init__(self) -> None:
+        self._statuses: dict[str, Status] = {}
+        self._counts: dict[str, int] = {}
+
+    def add(self, name: str, status: Status) -> None:
+        """Note one result; code points that cannot be written as UTF-8 become U+FFFD."""
+        name = _SURROGATES.sub("\ufffd", name)
+        number = self._counts.get(name, 0)
+        while True:
+            number += 1
+            numbered = name if number == 1 else f"{name}::#{number}"
+            if numbered not in self._statuses:
+                break
+        self._counts[name] = number
+        self._statuses[numbered] = status
+
+    def results(self, *, reason: str) -> Results:
+        """Return what was gathered; `reason` is kept only if that is nothing."""
+        return Results(self._statuses) if self._statuses else Results(reason=reason)
+
+
+def joined(parts: Iterable[str | None]) -> str:
+    """Return a test id of those parts that are there."""
+    return "::".join(part for part in parts if part)

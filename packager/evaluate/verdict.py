@@ -1,0 +1,118 @@
+"""The verdict: the graded result of one evaluation, bound to the bytes that it speaks about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from packager.base.canonical import format_canonical, format_readable, parse_json
+from packager.base.digests import Digest, digest_of, parse_digest
+from packager.base.errors import InputError, IntegrityError
+from packager.evaluate.grade import Counted, Outcome, TargetGrade, TaskGrade
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SCHEMA = "wideswe-verdict/1"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A task's grade with the digests of the image's manifest and of each target's patch (None: no patch).
+
+    `durations_ms` is kept beside the bound part: two runs with the same outcome have the same digest.
+    """
+
+    task: str
+    image: Digest
+    tool: str
+    grade: TaskGrade
+    patches: Mapping[str, Digest | None]
+    durations_ms: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if set(self.patches) != set(self.grade.targets):
+            raise InputError("expected one patch digest, or None, for each graded target", where="verdict")
+
+    @property
+    def digest(self) -> Digest:
+        """Digest of the canonical JSON of the bound part."""
+        return digest_of(format_canonical(self.bound()))
+
+    def bound(self) -> dict[str, Any]:
+        """Return what the digest covers, as JSON values."""
+        return {
+            "schema": SCHEMA,
+            "task": self.task,
+            "image": self.image,
+            "tool": self.tool,
+            "outcome": self.grade.outcome.value,
+            "reason": self.grade.reason,
+            "targets": {
+                name: {
+                    "patch": self.patches[name],
+                    "outcome": grade.outcome.value,
+                    "reason": grade.reason,
+                    "FAIL_TO_PASS": _plain_count(grade.fail_to_pass),
+                    "PASS_TO_PASS": _plain_count(grade.pass_to_pass),
+                    "failing": list(grade.failing),
+                }
+                for name, grade in self.grade.targets.items()
+            },
+        }
+
+
+def format_verdict(verdict: Verdict) -> bytes:
+    """Return a verdict as JSON for people and machines: the bound part, its digest, and what is not bound."""
+    durations = dict(sorted(verdict.durations_ms.items()))
+    return format_readable({"bound": verdict.bound(), "digest": verdict.digest, "durations_ms": durations})
+
+
+def parse_verdict(data: bytes, *, where: str = "verdict") -> Verdict:
+    """Read a verdict; IntegrityError if its digest is not that of its bound part."""
+    plain = parse_json(data, where=where, limit=64 << 20)
+    try:
+        bound = plain["bound"]
+        if bound["schema"] != SCHEMA:
+            raise InputError(f"expected schema {SCHEMA}, found {str(bound['schema'])[:80]!r}", where=where)
+        found = digest_of(format_canonical(bound))
+        if found != plain["digest"]:
+            raise IntegrityError(f"expected {str(plain['digest'])[:80]}, found {found}", where=where)
+        verdict = _parse_bound(bound, plain["durations_ms"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"not a verdict: {error!r}", where=where) from error
+    if verdict.bound() != bound:
+        raise InputError("expected exactly the keys of a verdict", where=where)
+    return verdict
+
+
+def _parse_bound(bound: dict[str, Any], durations_ms: dict[str, int]) -> Verdict:
+    targets = {
+        name: TargetGrade(
+            Outcome(one["outcome"]),
+            str(one["reason"]),
+            _parse_count(one["FAIL_TO_PASS"]),
+            _parse_count(one["PASS_TO_PASS"]),
+            tuple(one["failing"]),
+        )
+        for name, one in bound["targets"].items()
+    }
+    return Verdict(
+        task=str(bound["task"]),
+        image=parse_digest(bound["image"], where="image"),
+        tool=str(bound["tool"]),
+        grade=TaskGrade(Outcome(bound["outcome"]), str(bound["reason"]), targets),
+        patches={
+            name: None if one["patch"] is None else parse_digest(one["patch"], where="patch")
+            for name, one in bound["targets"].items()
+        },
+        durations_ms={str(key): int(value) for key, value in durations_ms.items()},
+    )
+
+
+def _plain_count(counted: Counted) -> dict[str, int]:
+    return {"passed": counted.passed, "total": counted.total}
+
+
+def _parse_count(plain: dict[str, int]) -> Counted:
+    return Counted(int(plain["passed"]), int(plain["total"]))

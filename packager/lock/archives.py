@@ -1,0 +1,166 @@
+"""Reads zip and tar archives as entries of a layer; nothing in an archive can leave the place that it is put in."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+import tarfile
+import tempfile
+import zipfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, cast
+
+from packager.base.errors import InputError
+from packager.oci.entries import Entry, Kind, check_path, dir_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+INLINE_BYTES = 4096
+LIMIT_BYTES = 8 << 30
+_BLOCK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an archive's files go: a path of the layer, a scratch directory for contents, and what is taken off names.
+
+    `strip` leading directories are taken off; only names that start with `below` count. `where` is for complaints.
+    """
+
+    root: bytes
+    scratch: Path
+    strip: int = 0
+    below: bytes = b""
+    where: str = "archive"
+
+    def path_of(self, name: bytes) -> bytes | None:
+        """Return where a member goes, or None when it is not wanted."""
+        plain = name.removeprefix(b"./").rstrip(b"/")
+        if not plain or plain == b".":
+            return None
+        try:
+            check_path(plain)
+        except InputError as error:
+            raise InputError(error.reason, where=f"{self.where}: {error.where}") from error
+        if not plain.startswith(self.below):
+            return None
+        parts = plain.removeprefix(self.below).split(b"/")[self.strip :]
+        return self.root + b"/" + b"/".join(parts) if parts else None
+
+
+def keep_content(stream: IO[bytes], size: int, scratch: Path) -> Path | bytes:
+    """Return a member's content: small ones as bytes, others as a file below `scratch` for the caller to delete."""
+    if size <= INLINE_BYTES:
+        return stream.read(size)
+    with tempfile.NamedTemporaryFile(dir=scratch, prefix="content-", delete=False) as kept:
+        shutil.copyfileobj(stream, kept, _BLOCK_BYTES)
+        if kept.tell() != size:
+            raise InputError(f"expected {size} bytes in a member of an archive, found {kept.tell()}")
+    return Path(kept.name)
+
+
+def entries_of_zip(path: Path, place: Place) -> Iterator[Entry]:
+    """Yield a zip's files with directories for all ancestors, in no particular order."""
+    keeper = ContentKeeper(place)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for member in archive.infolist():
+                target = place.path_of(member.filename.encode())
+                if target is None or member.is_dir():
+                    continue
+                yield from keeper.ancestors(target)
+                yield _zip_entry(archive, member, target, keeper)
+    except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
+        raise InputError(f"the zip file cannot be read: {error}", where=place.where) from error
+
+
+def entries_of_tar(path: Path, place: Place) -> Iterator[Entry]:
+    """Yield the files of a tar of any usual compression, owned by root, with directories for all ancestors."""
+    keeper = ContentKeeper(place)
+    try:
+        with tarfile.open(path, "r:*", errors="surrogateescape") as archive:
+            for member in archive:
+                target = place.path_of(member.name.encode(errors="surrogateescape"))
+                if target is None or member.isdir():
+                    continue
+                yield from keeper.ancestors(target)
+                yield _tar_entry(archive, member, target, keeper)
+    except (tarfile.TarError, OSError, EOFError) as error:
+        raise InputError(f"the archive cannot be read: {error}", where=place.where) from error
+
+
+class ContentKeeper:
+    """Keeps contents on disk (small ones in memory) and remembers which directories and files were given."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.files: dict[bytes, Entry] = {}
+        self._folders: set[bytes] = set()
+        self._left = LIMIT_BYTES
+
+    def ancestors(self, path: bytes) -> Iterator[Entry]:
+        """Yield the directories above a path, from the place's root on, that were not given yet."""
+        parts = path.split(b"/")
+        for count in range(self.place.root.count(b"/") + 1, len(parts)):
+            parent = b"/".join(parts[:count])
+            if parent not in self._folders:
+                self._folders.add(parent)
+                yield dir_entry(parent)
+
+    def file(self, path: bytes, stream: IO[bytes], *, size: int, mode: int) -> Entry:
+        """Return a file's entry after keeping its content; twins and endless archives are refused."""
+        if path in self.files:
+            raise InputError(f"expected each path once, found twice: {_shown(path)}", where=self.place.where)
+        self._left -= size
+        if self._left < 0:
+            raise InputError(f"expected at most {LIMIT_BYTES} bytes of files, found more", where=self.place.where)
+        entry = Entry(
+            path,
+            Kind.FILE,
+            0o755 if mode & 0o100 else 0o644,
+            size=size,
+            content=keep_content(stream, size, self.place.scratch),
+        )
+        self.files[path] = entry
+        return entry
+
+    def link(self, path: bytes, text: bytes) -> Entry:
+        """Return a symbolic link's entry; one that leads out of the place is refused."""
+        parts = path.split(b"/")[:-1]
+        for part in text.split(b"/"):
+            if part == b"..":
+                parts = parts[:-1]
+            elif part not in {b"", b"."}:
+                parts.append(part)
+        if text.startswith(b"/") or not (b"/".join(parts) + b"/").startswith(self.place.root + b"/"):
+            raise InputError(f"a link leads out of the archive: {_shown(path)}", where=self.place.where)
+        return Entry(path, Kind.SYMLINK, 0o777, link=text)
+
+
+def _zip_entry(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: bytes, keeper: ContentKeeper) -> Entry:
+    mode = member.external_attr >> 16
+    with archive.open(member) as stream:
+        if stat.S_ISLNK(mode):
+            return keeper.link(target, stream.read(INLINE_BYTES))
+        return keeper.file(target, stream, size=member.file_size, mode=mode)
+
+
+def _tar_entry(archive: tarfile.TarFile, member: tarfile.TarInfo, target: bytes, keeper: ContentKeeper) -> Entry:
+    where = keeper.place.where
+    if member.issym():
+        return keeper.link(target, member.linkname.encode(errors="surrogateescape"))
+    if member.islnk():
+        source = keeper.files.get(keeper.place.path_of(member.linkname.encode(errors="surrogateescape")) or b"")
+        if source is None:
+            raise InputError(f"a hard link to nothing: {_shown(target)}", where=where)
+        return replace(source, path=target)
+    if not member.isfile():
+        raise InputError(f"expected files, directories and links, found {_shown(target)}", where=where)
+    stream = cast("IO[bytes]", archive.extractfile(member))
+    return keeper.file(target, stream, size=member.size, mode=member.mode)
+
+
+def _shown(path: bytes) -> str:
+    return ascii(path)[2:-1][:120]

@@ -1,0 +1,265 @@
+"""npm packages: the registry protocol (packuments and tarballs) as npm, pnpm and yarn use it."""
+
+from __future__ import annotations
+
+import json
+import re
+import tarfile
+import threading
+from typing import IO, TYPE_CHECKING, Any, cast
+from urllib.parse import quote, unquote, urlsplit
+
+from packager.base.canonical import format_canonical
+from packager.base.errors import InputError
+from packager.lock.ecosystems.asked import Asked, Held, Promise, Sort, below
+from packager.lock.ecosystems.hashing import hex_hash, integrity
+from packager.lock.ecosystems.versions import order_of
+from packager.lock.upstream import ABSENT
+from packager.sandbox.fetches import Answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from packager.lock.upstream import Upstream
+    from packager.sandbox.fetches import Request
+
+CORGI = "application/vnd.npm.install-v1+json"
+_LONG_AGO = "1980-01-01T00:00:00.000Z"
+_MANIFEST_BYTES = 16 << 20
+_NAME = r"(?:@[^/@]+/)?[^/@]+"
+_TARBALL = re.compile(rf"(?P<name>{_NAME})/-/(?P<file>[^/]+\.tgz)")
+_PACKAGE = re.compile(rf"(?P<name>{_NAME})(?:/(?P<version>[^/@]+))?")
+_DROPPED = ("signatures", "attestations", "npm-signature")
+_INSTALLERS = ("preinstall", "install", "postinstall")
+
+
+class NodePackages:
+    """The registry `npm`; remembers where packuments said that tarballs are."""
+
+    alias = "npm"
+    always_lists = False
+
+    def __init__(self) -> None:
+        self._urls: dict[str, str] = {}
+        self._manifests: dict[str, dict[str, Any]] = {}
+        self._lock = threading.Lock()
+
+    def environment(self) -> Mapping[str, str]:
+        """Point npm, pnpm and yarn at the alias host; nothing is asked but packages, caches go where layers end."""
+        return {
+            "npm_config_registry": "http://npm.invalid/",
+            "npm_config_replace_registry_host": "always",
+            "npm_config_audit": "false",
+            "npm_config_fund": "false",
+            "npm_config_update_notifier": "false",
+            "npm_config_cache": "/tmp/npm-cache",  # noqa: S108 - inside the sandbox, dropped from layers
+            "npm_config_logs_max": "0",
+            "npm_config_progress": "false",
+            "npm_config_fetch_timeout": "600000",
+            "YARN_REGISTRY": "http://npm.invalid/",
+            "YARN_NPM_REGISTRY_SERVER": "http://npm.invalid",
+            "YARN_UNSAFE_HTTP_WHITELIST": "npm.invalid",
+            "COREPACK_NPM_REGISTRY": "http://npm.invalid",
+            "COREPACK_ENABLE_NETWORK": "0",
+        }
+
+    def asked(self, path: str) -> Asked | None:
+        """Tell tarballs, packuments and single versions apart; services below `/-/` are none of them."""
+        plain = unquote(path.partition("?")[0]).strip("/")
+        if plain.startswith("-/"):
+            return None
+        if _TARBALL.fullmatch(plain):
+            return Asked(Sort.ARTIFACT, plain)
+        found = _PACKAGE.fullmatch(plain)
+        return Asked(Sort.INDEX, found["name"], found["version"] or "") if found else None
+
+    def guess(self, path: str) -> Asked | None:
+        """Take the end of a path for a tarball or packument."""
+        plain = unquote(path.partition("?")[0]).strip("/")
+        found = re.search(rf"(?:^|/)(?P<key>{_TARBALL.pattern})$", plain)
+        return Asked(Sort.ARTIFACT, found["key"]) if found else self.asked(path)
+
+    def shelf(self, asked: Asked) -> str:
+        """Return the package's name."""
+        return asked.key.partition("/-/")[0]
+
+    def purl(self, key: str) -> str:
+        """Return pkg:npm/<name>@<version>."""
+        name, version = _split(key)
+        return f"pkg:npm/{quote(name, safe='/')}@{quote(version)}"
+
+    def media_type(self, key: str) -> str:
+        """Return what registries serve."""
+        del key
+        return "application/octet-stream"
+
+    def canonical(self, key: str) -> Callable[[bytes], bytes] | None:
+        """Keep tarballs as they are."""
+        del key
+        return None
+
+    def claims(self, url: str, upstream: Upstream) -> Asked | None:
+        """Claim what lies below the configured registry."""
+        path = below(url, upstream.clients.base_url(self.alias))
+        return None if path is None else self.asked(path)
+
+    def locate(self, key: str, upstream: Upstream) -> Sequence[str]:
+        """Where the packument said, else where every registry has it."""
+        with self._lock:
+            known = self._urls.get(key)
+        usual = f"{upstream.clients.base_url(self.alias)}/{quote(key, safe='/@')}"
+        return [known, usual] if known and known != usual else [usual]
+
+    def index(self, asked: Asked, request: Request, upstream: Upstream) -> Answer:
+        """Return a packument with tarballs below the alias host and without what registries sign."""
+        accept = CORGI if CORGI in request.headers.get("accept", "") else "application/json"
+        url = f"{upstream.clients.base_url(self.alias)}/{quote(asked.key, safe='@')}"
+        page = upstream.document(url, accept=f"{accept}; q=1.0, application/json; q=0.8, */*")
+        if page.status in ABSENT:
+            return _absent()
+        try:
+            packument: dict[str, Any] = json.loads(page.body)
+            versions = {str(version): self._moved(asked.key, row) for version, row in packument["versions"].items()}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"expected a packument, found {page.body[:60]!r}", where=f"npm {asked.key}") from error
+        kept = {name: value for name, value in packument.items() if name in {"name", "dist-tags", "time", "modified"}}
+        return _answer(kept | {"versions": versions}, asked, accept)
+
+    def render(self, asked: Asked, request: Request, held: Sequence[Held]) -> Answer:
+        """Return a packument of the locked versions, made from what the tarballs say of themselves."""
+        accept = CORGI if CORGI in request.headers.get("accept", "") else "application/json"
+        versions = {manifest["version"]: manifest for manifest in map(self._manifest, held)}
+        ordered = sorted(versions, key=order_of)
+        released = [version for version in ordered if "-" not in version]
+        packument = {
+            "name": asked.key,
+            "dist-tags": {"latest": (released or ordered)[-1]},
+            "modified": _LONG_AGO,
+            "time": dict.fromkeys(ordered, _LONG_AGO),
+            "versions": versions,
+        }
+        return _answer(packument, asked, accept)
+
+    def promises(self, name: str, data: bytes) -> list[Promise]:
+        """Read package-lock.json and npm-shrinkwrap.json of any version."""
+        if name.rpartition("/")[2] not in {"package-lock.json", "npm-shrinkwrap.json"}:
+            return []
+        try:
+            document = json.loads(data)
+            return [*_promises(name, document.get("packages", {})), *_old_promises(name, document)]
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            raise InputError(f"the lock file cannot be read: {error}", where=name) from error
+
+    def subject(self, key: str) -> str:
+        """Return the package URL."""
+        return self.purl(key)
+
+    def measure(self, path: Path, algorithm: str) -> str:
+        """Return a Subresource Integrity hash."""
+        return integrity(path, algorithm)
+
+    def _moved(self, name: str, row: dict[str, Any]) -> dict[str, Any]:
+        dist = {field: value for field, value in row["dist"].items() if field not in _DROPPED}
+        tarball = str(dist["tarball"])
+        key = f"{name}/-/{unquote(urlsplit(tarball).path.rpartition('/')[2])}"
+        with self._lock:
+            self._urls[key] = tarball
+        return row | {"dist": dist | {"tarball": _address(key)}}
+
+    def _manifest(self, one: Held) -> dict[str, Any]:
+        with self._lock:
+            known = self._manifests.get(one.key)
+        if known is None:
+            known = manifest_of(one)
+            with self._lock:
+                self._manifests[one.key] = known
+        return known
+
+
+def manifest_of(one: Held) -> dict[str, Any]:
+    """Return what a registry says of one version: the tarball's package.json, tidied, and where the tarball is."""
+    manifest, has_gyp = _read_package(one)
+    name, version = _split(one.key)
+    manifest.setdefault("name", name)
+    manifest.setdefault("version", version)
+    if isinstance(manifest.get("bin"), str):
+        manifest["bin"] = {name.rpartition("/")[2]: manifest["bin"]}
+    scripts = manifest.get("scripts")
+    if has_gyp or (isinstance(scripts, dict) and not scripts.keys().isdisjoint(_INSTALLERS)):
+        manifest["hasInstallScript"] = True
+    optional = manifest.get("optionalDependencies")
+    if isinstance(optional, dict) and isinstance(manifest.get("dependencies"), dict):
+        manifest["dependencies"] = {k: v for k, v in manifest["dependencies"].items() if k not in optional}
+    manifest["dist"] = {
+        "integrity": integrity(one.path, "sha512"),
+        "shasum": hex_hash(one.path, "sha1").partition(":")[2],
+        "tarball": _address(one.key),
+    }
+    return manifest
+
+
+def _read_package(one: Held) -> tuple[dict[str, Any], bool]:
+    manifest = None
+    names = set()
+    try:
+        with tarfile.open(one.path, "r|gz") as archive:
+            for member in archive:
+                inner = member.name.removeprefix("./").partition("/")[2]
+                if inner == "package.json" and inner not in names and member.isfile():
+                    text = cast("IO[bytes]", archive.extractfile(member)).read(_MANIFEST_BYTES)
+                    manifest = json.loads(text.decode("utf-8-sig"))
+                names.add(inner)
+    except (tarfile.TarError, OSError, EOFError, ValueError) as error:
+        raise InputError(f"the package cannot be read: {error}", where=one.key) from error
+    if not isinstance(manifest, dict):
+        raise InputError("expected a package.json in the package, found none", where=one.key)
+    return manifest, "binding.gyp" in names
+
+
+def _answer(packument: dict[str, Any], asked: Asked, accept: str) -> Answer:
+    if not asked.detail:
+        return Answer(200, accept, json.dumps(packument, sort_keys=True, separators=(",", ":")).encode())
+    version = packument.get("dist-tags", {}).get(asked.detail, asked.detail)
+    row = packument["versions"].get(version)
+    return _absent() if row is None else Answer(200, "application/json", json.dumps(row, sort_keys=True).encode())
+
+
+def _absent() -> Answer:
+    return Answer(404, "application/json", format_canonical({"error": "Not found"}))
+
+
+def _address(key: str) -> str:
+    return f"http://npm.invalid/{quote(key, safe='/@')}"
+
+
+def _split(key: str) -> tuple[str, str]:
+    found = _TARBALL.fullmatch(key)
+    if found is None:
+        raise InputError(f"expected <package>/-/<file>.tgz, found {key[:120]!r}", where="npm")
+    stem, short = found["file"].removesuffix(".tgz"), found["name"].rpartition("/")[2]
+    return found["name"], stem.removeprefix(f"{short}-")
+
+
+def _promises(name: str, packages: Mapping[str, Any]) -> list[Promise]:
+    found = []
+    for place, row in packages.items():
+        package = row.get("name") or place.rpartition("node_modules/")[2]
+        if row.get("integrity") and row.get("version") and not row.get("link"):
+            found.append(_promise(f"{name} ({place})", package, row))
+    return found
+
+
+def _old_promises(name: str, document: Mapping[str, Any]) -> list[Promise]:
+    """Read lockfileVersion 1, whose rows nest; files of version 2 say the same in both forms."""
+    found = []
+    for package, row in (document.get("dependencies") or {}).items():
+        if row.get("integrity") and not str(row.get("version", "")).startswith(("npm:", "file:", "git")):
+            found.append(_promise(f"{name} ({package})", package, row))
+        found.extend(_old_promises(name, row))
+    return found
+
+
+def _promise(where: str, package: str, row: Mapping[str, Any]) -> Promise:
+    subject = f"pkg:npm/{quote(package, safe='/')}@{quote(str(row['version']))}"
+    return Promise(where, subject, frozenset(str(row["integrity"]).split()))

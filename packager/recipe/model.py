@@ -1,0 +1,240 @@
+"""What an author writes about one task: a frozen value that cannot be wrong once it exists."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic_core import PydanticCustomError
+
+from packager.base.canonical import format_canonical
+from packager.base.digests import Digest, digest_of
+from packager.recipe.checks import CROSS, format_key, relation_faults
+from packager.recipe.fields import (
+    AbsolutePath,
+    ArchiveUrl,
+    Command,
+    Commit,
+    Cpus,
+    Ecosystem,
+    Environment,
+    Glob,
+    ImageByDigest,
+    Instant,
+    MemoryBytes,
+    Name,
+    Package,
+    Pids,
+    RecipeFile,
+    RecipeFolder,
+    Repository,
+    Seconds,
+    Sha256,
+    Sorted,
+    Strip,
+    Suite,
+    TaskId,
+    Template,
+    Version,
+    Workdir,
+)
+
+SCHEMA = "wideswe-recipe/1"
+
+ResultKind = Literal["junit-xml", "gotest-json", "tap"]
+Report = Literal["stdout", "file"]
+History = Literal["none", "ancestors"]
+How = Literal["pip-editable", "go-replace", "node-modules", "checkout"]
+Platform = Literal["linux/amd64", "linux/arm64"]
+
+Globs = Annotated[tuple[Glob, ...], Sorted]
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class Base(_Value):
+    """Where the root file system comes from: pinned Debian packages, or an image by digest."""
+
+    debian: Suite | None = None
+    packages: Annotated[tuple[Package, ...], Sorted] = ()
+    image: ImageByDigest | None = None
+
+
+class Archive(_Value):
+    """A toolchain from an archive with a known sha256; `strip` leading folders are dropped from its paths."""
+
+    url: ArchiveUrl
+    sha256: Sha256
+    strip: Strip = 1
+
+
+class Toolchain(_Value):
+    """Toolchains that do not come from the base, each below /opt/toolchains/<kind>."""
+
+    go: Version | None = None
+    node: Version | None = None
+    archive: Archive | None = None
+
+
+class Gold(_Value):
+    """The change that solves the task: the difference from..commit (from: its first parent), or a patch file."""
+
+    commit: Commit | None = None
+    from_commit: Commit | None = Field(default=None, alias="from")
+    include: Globs = ()
+    exclude: Globs = ()
+    patch: RecipeFile | None = None
+
+
+class Hidden(_Value):
+    """The tests that judge: paths taken from a commit, and / or a folder that is laid over the checkout."""
+
+    commit: Commit | None = None
+    paths: Globs = ()
+    files: RecipeFolder | None = None
+
+
+class TargetTests(_Value):
+    """How the tests run; without `report`, JUnit XML is read from $WIDESWE_REPORT and the others from stdout."""
+
+    run: Command
+    workdir: Workdir = "."
+    results: ResultKind
+    report: Report | None = None
+    timeout_s: Seconds = Field(default=1800, alias="timeout")
+    env: Environment = Field(default=())
+
+    @property
+    def reads_stdout(self) -> bool:
+        """Whether the results are what the command writes to its standard output."""
+        return self.results != "junit-xml" if self.report is None else self.report == "stdout"
+
+
+class Target(_Value):
+    """A repository that must be changed and is graded; it stands at /workspace/<name>."""
+
+    name: Name
+    repo: Repository | None = None
+    bundle: RecipeFile | None = None
+    commit: Commit
+    gold: Gold
+    hidden: Hidden
+    history: History = "ancestors"
+    toolchain: Toolchain = Toolchain()
+    manifests: Globs = ()
+    dependencies: tuple[Command, ...] = ()
+    prepare: tuple[Command, ...] = ()
+    test: TargetTests
+    protect: Globs = ()
+
+
+class Context(_Value):
+    """A repository that may be read and edited but is not graded; it stands at /workspace/<name>."""
+
+    name: Name
+    repo: Repository | None = None
+    bundle: RecipeFile | None = None
+    commit: Commit
+    history: History = "none"
+
+
+class Link(_Value):
+    """How a consumer is wired to a producer's checkout; `check` proves that it loads the checkout."""
+
+    consumer: Name
+    producer: Name
+    how: How
+    environment: AbsolutePath | None = None
+    check: Command
+
+
+class Service(_Value):
+    """A program that runs beside the tests on loopback; `ready` exits 0 once it answers."""
+
+    name: Name
+    run: Command
+    ready: Command
+
+
+class Limits(_Value):
+    """What the sandbox gives to one command."""
+
+    cpus: Cpus = 2
+    memory_bytes: MemoryBytes = Field(default=4 << 30, alias="memory")
+    pids: Pids = 4096
+
+
+def _by_name(found: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(sorted(found, key=lambda one: one.name))
+
+
+def _by_ends(found: tuple[Link, ...]) -> tuple[Link, ...]:
+    return tuple(sorted(found, key=lambda one: (one.consumer, one.producer, one.how)))
+
+
+class Recipe(_Value):
+    """One task; targets, contexts and links are kept sorted, since their order in the file has no meaning."""
+
+    schema_id: Literal["wideswe-recipe/1"] = Field(alias="schema")
+    id: TaskId
+    kind: Literal["feature", "bugfix"]
+    relation: Literal["producer-consumer", "parallel"]
+    ecosystem: Ecosystem
+    cutoff: Instant | None = None
+    prompt: RecipeFile
+    platforms: Annotated[tuple[Platform, ...], Sorted] = ("linux/amd64",)
+    base: Base
+    template: Template = "task.Dockerfile.j2"
+    targets: Annotated[tuple[Target, ...], AfterValidator(_by_name)]
+    contexts: Annotated[tuple[Context, ...], AfterValidator(_by_name)] = ()
+    links: Annotated[tuple[Link, ...], AfterValidator(_by_ends)] = ()
+    services: tuple[Service, ...] = ()
+    limits: Limits = Limits()
+
+    _folder: Path | None = PrivateAttr(default=None)
+
+    @model_validator(mode="after")
+    def _hold_together(self) -> Self:
+        faults = relation_faults(plain_recipe(self))
+        if faults:
+            listed = "; ".join(f"{format_key(one.key)}: {one.message}" for one in faults)
+            raise PydanticCustomError(CROSS, "{listed}", {"listed": listed})
+        return self
+
+    @property
+    def cutoff_s(self) -> int | None:
+        """The cutoff in seconds since 1970, as git counts commit times."""
+        return None if self.cutoff is None else int(datetime.fromisoformat(self.cutoff).timestamp())
+
+    @property
+    def folder(self) -> Path:
+        """The folder that the recipe was read from."""
+        if self._folder is None:
+            raise ValueError(f"recipe {self.id} was not read from a file")
+        return self._folder
+
+    def file(self, relative: str) -> Path:
+        """Return the absolute path of a file beside the recipe."""
+        return self.folder / relative
+
+    def placed(self, folder: Path) -> Self:
+        """Return the same recipe as one that lies in `folder`."""
+        copy = self.model_copy()
+        copy._folder = folder.absolute()  # noqa: SLF001 - a copy of our own class
+        return copy
+
+    def target(self, name: str) -> Target:
+        """Return the target of that name; KeyError if there is none."""
+        return {one.name: one for one in self.targets}[name]
+
+
+def plain_recipe(recipe: Recipe) -> dict[str, Any]:
+    """Return the recipe as JSON values with the keys of the file; what is not set is left out."""
+    return recipe.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def recipe_digest(recipe: Recipe) -> Digest:
+    """Return the digest of the canonical JSON of a recipe: equal for files that mean the same."""
+    return digest_of(format_canonical(plain_recipe(recipe)))

@@ -1,0 +1,129 @@
+"""Who we are to a registry: docker's config.json and its credential helpers."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from packager.base.canonical import parse_json
+from packager.base.errors import InputError, WorldError
+from packager.base.processes import Surroundings, run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_HELPER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_HELPER_TIMEOUT_S = 60.0
+_NOT_FOUND = b"credentials not found"
+_IDENTITY_USER = "<token>"
+"""The user name under which a helper hands out an identity token instead of a password (docker-credential-helpers)."""
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """What a registry may be shown: a password, an identity token for its token service, or a ready registry token."""
+
+    username: str = ""
+    password: str = field(default="", repr=False)
+    identity_token: str = field(default="", repr=False)
+    registry_token: str = field(default="", repr=False)
+
+
+def find_credentials(host: str, environ: Mapping[str, str]) -> Credentials | None:
+    """Return the credentials that docker's configuration names for `host` (with its port), or None.
+
+    A helper for this host (credHelpers) comes before the helper for all (credsStore), and that before `auths`.
+    """
+    path = _config_path(environ)
+    if path is None or not path.is_file():
+        return None
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise WorldError(f"cannot read docker's configuration: {error.strerror}", where=str(path)) from error
+    config = _expect_object(parse_json(data, where=str(path)), where=str(path))
+    helpers = _expect_object(config.get("credHelpers") or {}, where=f"{path}: credHelpers")
+    helper = helpers.get(host) or config.get("credsStore")
+    found = _ask_helper(helper, host, environ=environ, where=str(path)) if helper else None
+    return found or _read_auths(config, host, where=str(path))
+
+
+def _config_path(environ: Mapping[str, str]) -> Path | None:
+    if folder := environ.get("DOCKER_CONFIG"):
+        return Path(folder) / "config.json"
+    return Path(home) / ".docker" / "config.json" if (home := environ.get("HOME")) else None
+
+
+def _read_auths(config: Mapping[str, Any], host: str, *, where: str) -> Credentials | None:
+    auths = _expect_object(config.get("auths") or {}, where=f"{where}: auths")
+    key = host if host in auths else next((key for key in sorted(auths) if _host_of_key(key) == host), None)
+    if key is None:
+        return None
+    place = f"{where}: auths[{key!r}]"
+    entry = _expect_object(auths[key], where=place)
+    texts = {name: _text(entry, name, where=place) for name in ("username", "password", "identitytoken")}
+    if auth := _text(entry, "auth", where=place):
+        texts["username"], texts["password"] = _decode_auth(auth, where=place)
+    found = Credentials(
+        username=texts["username"],
+        password=texts["password"],
+        identity_token=texts["identitytoken"],
+        registry_token=_text(entry, "registrytoken", where=place),
+    )
+    return None if found == Credentials() else found
+
+
+def _host_of_key(key: str) -> str:
+    """Return the host of a key that old versions of docker wrote as an URL, such as `https://host/v1/`."""
+    return re.sub(r"^https?://", "", key).split("/", 1)[0]
+
+
+def _decode_auth(auth: str, *, where: str) -> tuple[str, str]:
+    try:
+        user, colon, password = base64.b64decode(auth, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        colon = ""
+    if not colon:
+        hint = "run `docker login` again"
+        raise InputError("expected base64 of user:password in auth, found something else", where=where, hint=hint)
+    return user, password.strip("\0")
+
+
+def _ask_helper(name: object, host: str, *, environ: Mapping[str, str], where: str) -> Credentials | None:
+    if not isinstance(name, str) or _HELPER_NAME.fullmatch(name) is None:
+        hint = "write the part of the program's name that follows `docker-credential-`"
+        raise InputError(f"not the name of a credential helper: {str(name)[:80]!r}", where=where, hint=hint)
+    program = f"docker-credential-{name}"
+    around = Surroundings(env=environ, stdin=host.encode(), timeout_s=_HELPER_TIMEOUT_S)
+    done = run([program, "get"], around)
+    if done.exit_code != 0 and _NOT_FOUND in done.stdout:
+        return None
+    if done.exit_code != 0:
+        said = (done.stdout or done.stderr)[:200].decode(errors="replace").strip()
+        raise WorldError(f"{program} ended with exit code {done.exit_code}: {said}", where=host)
+    try:
+        answer = _expect_object(parse_json(done.stdout, where=program), where=program)
+    except InputError as error:
+        reason = f"expected a JSON object with Username and Secret from {program}, found something else"
+        raise WorldError(reason, where=host) from error
+    username, secret = _text(answer, "Username", where=program), _text(answer, "Secret", where=program)
+    if username == _IDENTITY_USER:
+        return Credentials(identity_token=secret)
+    return Credentials(username=username, password=secret)
+
+
+def _text(entry: Mapping[str, Any], name: str, *, where: str) -> str:
+    value = entry.get(name) or ""
+    if not isinstance(value, str):
+        raise InputError(f"expected text, found {type(value).__name__}", where=f"{where}.{name}")
+    return value
+
+
+def _expect_object(value: object, *, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InputError(f"expected a JSON object, found {type(value).__name__}", where=where)
+    return value

@@ -1,0 +1,262 @@
+"""The native engine: namespaces and overlayfs by system calls, no daemon and no program but Python itself.
+
+Not bubblewrap: our launcher also sets the command's user without a program inside the image, keeps docker's
+capabilities instead of all or none, and needs nothing installed.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import itertools
+import marshal
+import os
+import resource
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+from packager.base.errors import WorldError
+from packager.base.processes import Surroundings, running
+from packager.sandbox import cgroups
+from packager.sandbox.engine import Ended
+from packager.sandbox.identity import CA_PATH, FIXED_FILES, HOSTNAME, PROXY_PORT, ROOM_IN_TREE, proxy_environment
+from packager.sandbox.namespaces import in_first_user_namespace, prepare_process
+from packager.sandbox.overlay import stacked
+from packager.sandbox.pump import Pump
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from packager.sandbox.cgroups import Group
+    from packager.sandbox.engine import Command, Limits, Streams
+    from packager.sandbox.fetches import FetchSource
+    from packager.sandbox.overlay import Stack
+    from packager.sandbox.proxy import Proxy
+    from packager.sandbox.spec import Spec
+
+__all__ = ["NativeEngine", "NativeTree", "prepare_process"]
+
+_OPEN_FILES = 16_384
+_BOOTSTRAP = "import sys;sys.path.append(sys.argv[1]);from packager.sandbox.launcher import main;main()"
+_PACKAGE_PARENT = str(Path(__file__).parents[2])
+_KILLED = 137
+_PIPED, _DROPPED = -1, -3  # as subprocess names them: PIPE and DEVNULL
+_STATUS_BYTES = 4096
+_ACCEPT_S = 30.0
+
+
+class NativeEngine:
+    """Runs commands in namespaces of this machine's kernel, as root or rootless."""
+
+    def __init__(self) -> None:
+        self._parents = cgroups.machine_parents()
+        self._counter = itertools.count()
+        self._swept = False
+
+    @property
+    def name(self) -> str:
+        """The name that `--engine` takes."""
+        return "native"
+
+    @contextlib.contextmanager
+    def open_tree(self, layers: Sequence[Path], *, scratch: Path) -> Iterator[NativeTree]:
+        """Stack unpacked layers (lowest first) under a new writable layer in a directory of its own below `scratch`."""
+        prepare_process()
+        if not self._swept:
+            self._swept = True
+            cgroups.sweep(self._parents)
+        directory = scratch.absolute() / f"tree-{os.getpid()}-{next(self._counter)}"
+        with stacked(layers, directory) as stack:
+            files = []
+            for number, (target, text) in enumerate(sorted(FIXED_FILES.items())):
+                source = directory / f"f{number}"
+                source.write_text(text)
+                source.chmod(0o644)
+                files.append((str(source), f"/{target}"))
+            yield NativeTree(stack, tuple(files), self._parents)
+
+
+class _Channels(NamedTuple):
+    """What the launcher inherits (`spec`, `status`, `listener`) and our ends of it; files, since they close once."""
+
+    spec: IO[bytes]
+    status: IO[bytes]
+    status_here: IO[bytes]
+    listener: socket.socket | None = None
+    listener_here: socket.socket | None = None
+
+    def inherited(self) -> list[int]:
+        """Return the descriptors that the launcher inherits."""
+        ends = (self.spec, self.status, self.listener)
+        return [end.fileno() for end in ends if end is not None]
+
+    def close_theirs(self) -> None:
+        """Close what only the launcher needs, once it runs: the end of its life is then the end of the stream."""
+        self.status.close()
+        if self.listener is not None:
+            self.listener.close()
+
+
+class _Job(NamedTuple):
+    """Until when a command may run, and what answers its requests."""
+
+    deadline: float
+    proxy: Proxy | None
+
+
+class NativeTree:
+    """A mounted stack of layers in which commands run; see the protocol Tree."""
+
+    def __init__(self, stack: Stack, files: tuple[tuple[str, str], ...], parents: dict[str, list[Path]]) -> None:
+        self._stack = stack
+        self._files = files
+        self._parents = parents
+        self._counter = itertools.count()
+
+    @property
+    def root(self) -> Path:
+        """The merged, writable view."""
+        return self._stack.root
+
+    @property
+    def lower(self) -> Path:
+        """The read-only view of the layers alone."""
+        return self._stack.lower
+
+    @property
+    def upper(self) -> Path:
+        """What was written; a rootless engine marks opaque directories by user.overlay.opaque."""
+        return self._stack.upper
+
+    def run(self, command: Command, streams: Streams, *, fetches: FetchSource | None = None) -> Ended:
+        """Run a command; with `fetches`, behind the loopback proxy.
+
+        The variables of `fetches` win over the command's own, the proxy's over both. A command that cannot be started
+        ends with 126 or 127 and says why on its standard error, as in a shell; a sandbox that cannot be made raises.
+        """
+        started = time.monotonic()
+        with contextlib.ExitStack() as held:
+            group = held.enter_context(cgroups.group(command.limits, self._parents))
+            proxy = None if fetches is None else held.enter_context(_proxy_for(fetches, self._next_ca_file()))
+            channels = held.enter_context(_channels(with_listener=proxy is not None))
+            spec = self._spec(command, group, channels)
+            if fetches is not None and proxy is not None:
+                spec["env"] |= {**fetches.environment(), **proxy_environment()}
+                spec["binds"].append((str(proxy.ca_file), CA_PATH, False))
+            code, timed_out = _supervise(spec, channels, streams, _Job(started + command.timeout_s, proxy))
+            out_of_memory = code != 0 and not timed_out and group.ran_out_of_memory()
+            if proxy is not None:
+                proxy.close()
+        return Ended(code, time.monotonic() - started, timed_out=timed_out, out_of_memory=out_of_memory)
+
+    def _next_ca_file(self) -> Path:
+        return self._stack.root.with_name(f"ca{next(self._counter)}")
+
+    def _spec(self, command: Command, group: Group, channels: _Channels) -> Spec:
+        limits = command.limits
+        limited = group.directories
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        return {
+            "parent": os.getpid(),
+            "root": str(self.root),
+            "argv": list(command.argv),
+            "env": dict(command.env),
+            "cwd": command.cwd,
+            "uid": command.uid,
+            "gid": command.gid,
+            "hostname": HOSTNAME,
+            "files": list(self._files),
+            "binds": [(str(bind.source), os.path.normpath(bind.target), bind.writable) for bind in command.binds],
+            "room": ROOM_IN_TREE,
+            "port": PROXY_PORT,
+            "listener": -1 if channels.listener is None else channels.listener.fileno(),
+            "status": channels.status.fileno(),
+            "cgroups": group.members,
+            "open_files": _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES),
+            "memory": limits.memory_bytes,
+            "rlimit_memory": 0 if "memory" in limited else limits.memory_bytes,
+            "rlimit_processes": 0 if "pids" in limited or in_first_user_namespace() else limits.pids,
+            "cpus": [] if "cpu" in limited else _some_cpus(limits),
+        }
+
+
+def _some_cpus(limits: Limits) -> list[int]:
+    """Return as many processors as a command may use, not always the same ones; empty if it may use all."""
+    own = sorted(os.sched_getaffinity(0))
+    if not 0 < limits.cpus < len(own):
+        return []
+    first = time.monotonic_ns() // 1000 % len(own)
+    return [own[(first + step) % len(own)] for step in range(limits.cpus)]
+
+
+@contextlib.contextmanager
+def _proxy_for(fetches: FetchSource, ca_file: Path) -> Iterator[Proxy]:
+    from packager.sandbox.proxy import Proxy  # noqa: PLC0415 - brings TLS, which few commands need
+
+    proxy = Proxy(fetches, ca_file)
+    try:
+        yield proxy
+    finally:
+        proxy.close()
+
+
+@contextlib.contextmanager
+def _channels(*, with_listener: bool) -> Iterator[_Channels]:
+    with contextlib.ExitStack() as held:
+        spec = held.enter_context(os.fdopen(os.memfd_create("spec"), "wb", buffering=0))
+        reading, writing = os.pipe()
+        here = held.enter_context(os.fdopen(reading, "rb", buffering=0))
+        there = held.enter_context(os.fdopen(writing, "wb", buffering=0))
+        if not with_listener:
+            yield _Channels(spec, there, here)
+            return
+        ours, theirs = (held.enter_context(end) for end in socket.socketpair())
+        ours.settimeout(_ACCEPT_S)
+        yield _Channels(spec, there, here, theirs, ours)
+
+
+def _supervise(spec: Spec, channels: _Channels, streams: Streams, job: _Job) -> tuple[int, bool]:
+    """Start the launcher and carry output until the command is over; return its exit code and whether it timed out."""
+    channels.spec.write(marshal.dumps(dict(spec)))
+    channels.spec.seek(0)
+    argv = (sys.executable, "-I", "-S", "-c", _BOOTSTRAP, _PACKAGE_PARENT, str(channels.spec.fileno()))
+    around = Surroundings(env={}, cwd=Path("/"), pass_fds=channels.inherited())
+    wanted = (streams.stdout, streams.stderr)
+    ends = [_DROPPED if sink is None else _PIPED for sink in wanted]
+    with running(argv, around, stdout=ends[0], stderr=ends[1]) as child:
+        channels.close_theirs()
+        pairs = zip((child.stdout, child.stderr), wanted, strict=True)
+        sinks = {pipe.fileno(): sink for pipe, sink in pairs if pipe is not None and sink is not None}
+        timed_out = Pump(child, sinks, _on_listener(channels, job.proxy)).run(job.deadline)
+        code = child.wait()
+    complaint = channels.status_here.read(_STATUS_BYTES).decode(errors="replace")
+    if complaint and not timed_out:
+        raise WorldError(f"sandbox not made: {complaint}", where="native engine", hint="`doctor` says what is missing")
+    return (_KILLED if timed_out else code), timed_out
+
+
+def _on_listener(channels: _Channels, proxy: Proxy | None) -> dict[int, Callable[[], None]]:
+    here = channels.listener_here
+    if proxy is None or here is None:
+        return {}
+
+    def start() -> None:
+        listener = _take_listener(here)
+        if listener is not None:
+            proxy.start(listener)
+
+    return {here.fileno(): start}
+
+
+def _take_listener(channel: socket.socket) -> socket.socket | None:
+    """Receive the listening socket that the launcher bound inside the sandbox's network; None if it failed before."""
+    size = array.array("i").itemsize
+    _, ancillary, _, _ = channel.recvmsg(1, socket.CMSG_SPACE(size))
+    handles = array.array("i")
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            handles.frombytes(data[: len(data) - len(data) % size])
+    return socket.socket(fileno=handles[0]) if handles else None

@@ -1,0 +1,228 @@
+"""All that a sandboxed command can reach: a proxy on its loopback that asks a FetchSource for each answer."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from http import HTTPStatus
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from packager.base.errors import PackError
+from packager.sandbox.authority import Authority
+from packager.sandbox.fetches import Answer
+from packager.sandbox.http1 import BadRequestError, Head, Place, find_range, parse_place, read_body, read_head
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from packager.sandbox.fetches import FetchSource
+
+_IDLE_S = 300.0
+_BLOCK_BYTES = 256 << 10
+_MAX_CONNECTIONS = 128
+_CLOSE_S = 5.0
+_TLS_FIRST_BYTE = 0x16
+_WITHOUT_BODY = (204, 304)
+REFUSED = 599
+"""The status of what no source knows; no client takes it for a temporary trouble of a real server."""
+
+
+class Proxy:
+    """Serves one source over a listening socket, in threads; closed, it leaves nothing behind."""
+
+    def __init__(self, source: FetchSource, ca_file: Path) -> None:
+        """Make a fresh authority and write what clients must trust to `ca_file`."""
+        self._source = source
+        self._authority = Authority()
+        self._listener: socket.socket | None = None
+        self._open: set[socket.socket] = set()
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+        self._slots = threading.Semaphore(_MAX_CONNECTIONS)
+        self._faults = _Faults()
+        self.ca_file = ca_file
+        ca_file.write_bytes(self._authority.certificate_pem())
+        ca_file.chmod(0o644)
+
+    def start(self, listener: socket.socket) -> None:
+        """Serve what connects to `listener`, which belongs to the proxy from now on."""
+        self._listener = listener
+        self._begin(self._accept, listener)
+
+    def close(self) -> None:
+        """Stop serving, end every connection, and raise what went wrong inside the source, if anything did."""
+        with self._lock:
+            ends = [*self._open, *([self._listener] if self._listener else [])]
+            threads = list(self._threads)
+        for end in ends:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        for thread in threads:
+            thread.join(_CLOSE_S)
+        if self._listener is not None:
+            self._listener.close()
+        self.ca_file.unlink(missing_ok=True)
+        self._faults.raise_first()
+
+    def _begin(self, work: Callable[[socket.socket], None], connection: socket.socket) -> None:
+        thread = _Thread(work, connection, self._faults)
+        with self._lock:
+            self._threads = [one for one in self._threads if one.is_alive()]
+            self._threads.append(thread)
+        thread.start()
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            self._slots.acquire()
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            connection.settimeout(_IDLE_S)
+            with self._lock:
+                self._open.add(connection)
+            self._begin(self._serve, connection)
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            with connection, contextlib.suppress(OSError):  # a client that goes away is its own affair
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._converse(connection, None)
+        finally:
+            with self._lock:
+                self._open.discard(connection)
+            self._slots.release()
+
+    def _converse(self, connection: socket.socket, inside: Place | None) -> None:
+        """Answer one request after the other until either side has enough."""
+        with connection.makefile("rb") as stream:
+            try:
+                head = read_head(stream)
+                while head is not None and not (head.method == "CONNECT" and inside is None):
+                    again = self._exchange(connection, stream, head, inside)
+                    head = read_head(stream) if again else None
+                place = None if head is None else parse_place(head.target, scheme="https")
+            except BadRequestError as error:
+                _send(connection, None, Answer(error.status, "text/plain", f"{error}\n".encode()), keep=False)
+                return
+            if place is not None:
+                self._tunnel(connection, place)
+
+    def _tunnel(self, connection: socket.socket, place: Place) -> None:
+        """Be the host that a client wants to reach: with TLS, or without where the client speaks plainly."""
+        connection.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        first = connection.recv(1, socket.MSG_PEEK)
+        if not first:
+            return
+        if first[0] != _TLS_FIRST_BYTE:
+            self._converse(connection, place._replace(scheme="http"))
+            return
+        context = self._authority.context_for(place.host)
+        with context.wrap_socket(connection, server_side=True) as secure:
+            secure.settimeout(_IDLE_S)
+            with self._lock:
+                self._open.add(secure)
+            try:
+                self._converse(secure, place)
+            finally:
+                with self._lock:
+                    self._open.discard(secure)
+
+    def _exchange(self, connection: socket.socket, stream: IO[bytes], head: Head, inside: Place | None) -> bool:
+        """Read a request to its end, ask the source and send what it says; return whether another may follow."""
+        body = read_body(stream, head, lambda: connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n"))
+        request = head.to_request(inside, body)
+        try:
+            answer = self._source.answer(request)
+        except (PackError, OSError) as error:
+            answer = Answer(REFUSED, "text/plain; charset=utf-8", f"{error}\n".encode())
+        _send(connection, head, answer, keep=head.keep_alive)
+        return head.keep_alive
+
+
+def _send(connection: socket.socket, head: Head | None, answer: Answer, *, keep: bool) -> None:
+    """Send an answer, or the part of it that was asked for; a file is streamed."""
+    size = answer.body.stat().st_size if isinstance(answer.body, Path) else len(answer.body)
+    status, span = answer.status, (0, size)
+    lines = [f"Content-Type: {answer.media_type}", f"Connection: {'keep-alive' if keep else 'close'}"]
+    if status == HTTPStatus.OK and head is not None:
+        lines.append("Accept-Ranges: bytes")
+        try:
+            wanted = find_range(head, size)
+        except BadRequestError as error:
+            status, span = error.status, (0, 0)
+            lines.append(f"Content-Range: {error}")
+        else:
+            if wanted is not None:
+                status, span = HTTPStatus.PARTIAL_CONTENT, wanted
+                lines.append(f"Content-Range: bytes {span[0]}-{span[1] - 1}/{size}")
+    if status not in _WITHOUT_BODY:
+        lines.append(f"Content-Length: {span[1] - span[0]}")
+    first = "\r\n".join([f"HTTP/1.1 {int(status)} {_reason(status)}", *lines, "", ""]).encode("latin-1", "replace")
+    if status in _WITHOUT_BODY or (head is not None and head.method == "HEAD") or span[0] == span[1]:
+        connection.sendall(first)
+    elif isinstance(answer.body, Path):
+        _send_file(connection, first, answer.body, span)
+    else:
+        connection.sendall(first + answer.body[span[0] : span[1]])
+
+
+def _reason(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "Not In The Lock" if status == REFUSED else "Answer"
+
+
+def _send_file(connection: socket.socket, first: bytes, path: Path, span: tuple[int, int]) -> None:
+    left = span[1] - span[0]
+    with path.open("rb") as stream:
+        stream.seek(span[0])
+        connection.sendall(first)
+        while left > 0:
+            block = stream.read(min(left, _BLOCK_BYTES))
+            if not block:
+                raise ConnectionAbortedError(path)  # shorter than it was: the client must see a broken answer
+            connection.sendall(block)
+            left -= len(block)
+
+
+class _Faults:
+    """Keeps the first exception of any thread, so that a bug in a source is not taken for a missing file."""
+
+    def __init__(self) -> None:
+        self._first: BaseException | None = None
+
+    def __enter__(self) -> None:
+        """Begin to watch."""
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> bool:
+        """Keep what was raised, if it is the first."""
+        self._first = self._first or error
+        return True
+
+    def raise_first(self) -> None:
+        """Raise what was kept, once."""
+        first, self._first = self._first, None
+        if first is not None:
+            raise first
+
+
+class _Thread(threading.Thread):
+    """Does one piece of work; daemonic, since an upstream server may never answer."""
+
+    def __init__(self, work: Callable[[socket.socket], None], connection: socket.socket, faults: _Faults) -> None:
+        super().__init__(name="wideswe-proxy", daemon=True)
+        self._work = work
+        self._connection = connection
+        self._watched = faults
+
+    def run(self) -> None:
+        """Do the work; what it raises is kept."""
+        with self._watched:
+            self._work(self._connection)

@@ -1,0 +1,130 @@
+"""ECDSA P-256 keys: the one algorithm that cosign 2 and 3, skopeo and podman all verify; signatures are deterministic.
+
+High-S signatures are accepted, as cosign and Go's crypto/ecdsa do: a signature's bytes identify nothing here.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass, field
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_der_private_key,
+    load_der_public_key,
+)
+
+from packager.base.errors import InputError
+from packager.trust.pem import format_pem, parse_pem
+
+PUBLIC_LABEL = "PUBLIC KEY"
+
+_ALGORITHM = ec.ECDSA(SHA256())
+_SIGNING = ec.ECDSA(SHA256(), deterministic_signing=True)
+_HINT = "make a key with `wideswe-pack keygen` or `cosign generate-key-pair`"
+
+
+@dataclass(frozen=True)
+class PublicKey:
+    """A key that verifies; `der` is its SubjectPublicKeyInfo, by which keys are told apart."""
+
+    der: bytes = field(repr=False)
+    _key: ec.EllipticCurvePublicKey = field(repr=False, compare=False)
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of the DER form in hexadecimal; what `openssl pkey -pubin -outform DER | sha256sum` prints."""
+        return hashlib.sha256(self.der).hexdigest()
+
+    @property
+    def hint(self) -> str:
+        """What cosign writes as the hint of a bundle's public key."""
+        return base64.b64encode(hashlib.sha256(self.der).digest()).decode()
+
+    @property
+    def pem(self) -> bytes:
+        """The public key file, as `cosign verify --key` takes it."""
+        return format_pem(PUBLIC_LABEL, self.der)
+
+    def verifies(self, signature: bytes, data: bytes) -> bool:
+        """Tell whether `signature` (DER) over `data` was made with this key."""
+        try:
+            self._key.verify(signature, data, _ALGORITHM)
+        except InvalidSignature:
+            return False
+        return True
+
+
+@dataclass(frozen=True)
+class PrivateKey:
+    """A key that signs; never shown."""
+
+    _key: ec.EllipticCurvePrivateKey = field(repr=False)
+
+    @property
+    def public(self) -> PublicKey:
+        """The public half."""
+        return _wrap_public(self._key.public_key())
+
+    @property
+    def der(self) -> bytes:
+        """The key as PKCS #8, not encrypted."""
+        return self._key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+
+    def sign(self, data: bytes) -> bytes:
+        """Return the DER signature of `data`; the same data gives the same signature (RFC 6979)."""
+        return self._key.sign(data, _SIGNING)
+
+
+def create_private_key() -> PrivateKey:
+    """Make a new key."""
+    return PrivateKey(ec.generate_private_key(ec.SECP256R1()))
+
+
+def parse_private_der(der: bytes, *, where: str) -> PrivateKey:
+    """Return a key from PKCS #8; other algorithms are refused by name, and nothing secret is shown."""
+    try:
+        key = load_der_private_key(der, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise InputError("what it holds is not a PKCS #8 private key", where=where, hint=_HINT) from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise InputError(f"expected an ECDSA P-256 key, found {_name(key.public_key())}", where=where, hint=_HINT)
+    return PrivateKey(key)
+
+
+def parse_public_key(pem: bytes, *, where: str = "public key") -> PublicKey:
+    """Return the key of a PEM file with one PUBLIC KEY; other algorithms are refused by name."""
+    label, der = parse_pem(pem, where=where)
+    if label != PUBLIC_LABEL:
+        raise InputError(f"expected {PUBLIC_LABEL}, found {label}", where=where, hint=_HINT)
+    try:
+        key = load_der_public_key(der)
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise InputError("what it holds is not a public key", where=where, hint=_HINT) from error
+    if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise InputError(f"expected an ECDSA P-256 key, found {_name(key)}", where=where, hint=_HINT)
+    return _wrap_public(key)
+
+
+def _wrap_public(key: ec.EllipticCurvePublicKey) -> PublicKey:
+    return PublicKey(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo), key)
+
+
+def _name(key: object) -> str:
+    match key:
+        case ec.EllipticCurvePublicKey():
+            return f"ECDSA {key.curve.name}"
+        case rsa.RSAPublicKey():
+            return f"RSA {key.key_size}"
+        case ed25519.Ed25519PublicKey():
+            return "Ed25519"
+        case ed448.Ed448PublicKey():
+            return "Ed448"
+    return "another algorithm"

@@ -1,0 +1,151 @@
+"""Verifies an image: a numbered list of checks that ends in yes or at the first no. The written procedure is this list.
+
+1. manifest digest: the manifest's bytes have the size and digest that the record names
+2. manifest: it is one image manifest and nothing else
+3. config: its bytes have the size and digest that the manifest names, and it is an image configuration
+4. layer 1 … layer n: the blob has its size and digest, and unpacks within a fixed bound
+5. diff ids: what the layers unpack to is what the config names, in order
+6. legacy signature: by a given key, over this manifest, for the expected name
+7. bundle signature: by a given key, an image signature, over this manifest
+8. seal: the last layer holds the sealed file in its fixed shape
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from packager.base.canonical import LIMIT_BYTES
+from packager.base.errors import InputError, IntegrityError, TrustError
+from packager.base.progress import Progress, silent
+from packager.oci.config import parse_config
+from packager.oci.manifest import MANIFEST_TYPES, MEDIA_CONFIG, MEDIA_DOCKER_CONFIG, parse_manifest
+from packager.trust.layers import measure_layer
+from packager.trust.payload import parse_published_name
+from packager.trust.seal_checks import verify_seal
+from packager.trust.signature_checks import Answer, Claim, read_described, verify_bundle, verify_legacy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from packager.base.digests import DiffId
+    from packager.oci.config import ImageConfig
+    from packager.oci.descriptor import Descriptor
+    from packager.oci.manifest import Manifest
+    from packager.oci.record import ImageRecord
+    from packager.store.store import Store
+    from packager.trust.keys import PublicKey
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of a verification; of a no, `reason` says what was expected and found."""
+
+    number: int
+    name: str
+    ok: bool
+    reason: str
+
+
+def verify_image(
+    record: ImageRecord,
+    store: Store,
+    *,
+    public_keys: Sequence[PublicKey],
+    reference: str | None = None,
+    progress: Progress = silent,
+) -> list[Check]:
+    """Run the checks in order and return them up to the first no; the image is good if the last one is a yes.
+
+    `reference` is the expected published name, home/repository:tag. No key at all is a TrustError: nobody to believe.
+    """
+    if not public_keys:
+        raise TrustError("no public key to verify with", hint="name the suite's public key")
+    if reference is not None:
+        parse_published_name(reference, where="expected reference")
+    checks: list[Check] = []
+    walk = _Walk(record, store, Claim(record.manifest, tuple(public_keys), reference), progress)
+    for number, (name, step) in enumerate(walk.steps(), start=1):
+        answer = _ask(step)
+        checks.append(Check(number, name, answer.ok, answer.reason))
+        if not answer.ok:
+            break
+    return checks
+
+
+def is_verified(checks: Sequence[Check]) -> bool:
+    """Tell whether a list of checks is a yes; an empty one is a no."""
+    return bool(checks) and all(check.ok for check in checks)
+
+
+def _ask(step: Callable[[], Answer]) -> Answer:
+    try:
+        return step()
+    except (IntegrityError, InputError, TrustError) as error:
+        return Answer(ok=False, reason=str(error))
+
+
+class _Walk:
+    """The steps of one verification, and what earlier ones have found for later ones."""
+
+    def __init__(self, record: ImageRecord, store: Store, claim: Claim, progress: Progress) -> None:
+        self._record = record
+        self._store = store
+        self._claim = claim
+        self._progress = progress
+        self._data = b""
+        self._found: list[DiffId] = []
+        self._manifest: Manifest
+        self._config: ImageConfig
+
+    def steps(self) -> Iterator[tuple[str, Callable[[], Answer]]]:
+        """Yield the steps; each one may use what those before it have found."""
+        yield "manifest digest", self._check_bytes
+        yield "manifest", self._check_manifest
+        yield "config", self._check_config
+        count = len(self._manifest.layers)
+        for number, layer in enumerate(self._manifest.layers, start=1):
+            yield f"layer {number} of {count}", partial(self._check_layer, layer)
+        yield "diff ids", self._check_diff_ids
+        yield "legacy signature", lambda: verify_legacy(self._record, self._claim, self._store)
+        yield "bundle signature", lambda: verify_bundle(self._record, self._claim, self._store)
+        yield "seal", lambda: verify_seal(self._store, self._manifest.layers[-1])
+
+    def _check_bytes(self) -> Answer:
+        manifest = self._record.manifest
+        self._data = read_described(self._store, manifest, limit=LIMIT_BYTES, what="manifest")
+        return Answer(ok=True, reason=manifest.digest)
+
+    def _check_manifest(self) -> Answer:
+        self._manifest = parse_manifest(self._data)
+        said = self._record.manifest.media_type
+        if said not in MANIFEST_TYPES or self._manifest.media_type != said:
+            return Answer(ok=False, reason=f"expected {self._manifest.media_type}, the record says {said[:120]}")
+        if self._manifest.artifact_type is not None or not self._manifest.layers:
+            return Answer(ok=False, reason="expected an image with layers, found an artifact or nothing")
+        return Answer(ok=True, reason=f"{len(self._manifest.layers)} layers")
+
+    def _check_config(self) -> Answer:
+        described = self._manifest.config
+        if described.media_type not in (MEDIA_CONFIG, MEDIA_DOCKER_CONFIG):
+            return Answer(ok=False, reason=f"expected {MEDIA_CONFIG}, found {described.media_type[:120]}")
+        self._config = parse_config(read_described(self._store, described, limit=LIMIT_BYTES, what="config"))
+        return Answer(ok=True, reason=described.digest)
+
+    def _check_layer(self, layer: Descriptor) -> Answer:
+        if not self._store.has(layer.digest):
+            return Answer(ok=False, reason=f"the blob {layer.digest} is missing")
+        measured = measure_layer(self._store, layer, progress=self._progress)
+        self._found.append(measured.diff_id)
+        return Answer(ok=True, reason=f"{layer.digest}, {measured.diff_size} bytes unpacked")
+
+    def _check_diff_ids(self) -> Answer:
+        named = self._config.diff_ids
+        if len(named) != len(self._found):
+            reason = f"the config names {len(named)} layers, the manifest {len(self._found)}"
+            return Answer(ok=False, reason=reason)
+        for number, (expected, found) in enumerate(zip(named, self._found, strict=True), start=1):
+            if expected != found:
+                return Answer(ok=False, reason=f"layer {number}: expected {expected}, found {found}")
+        return Answer(ok=True, reason=f"{len(named)} layers unpack to what the config names")
