@@ -39,7 +39,7 @@ DEPTH = 6
 _WINDOW_BYTES = 4 << 20
 _OVERLAP_BYTES = 64 << 10
 _AGE_START = b"age-encryption.org/v1\n"
-_COMPILED_BYTES = 256 << 10
+_COMPILED_BYTES = 64 << 10
 _DETAILS = 3
 _SHOWN_BYTES = 60
 _WHOLE = frozenset({"gzip", "xz", "bzip2", "zstd", "tar"})
@@ -224,7 +224,7 @@ class _Audit:
                 self._add_unread(place, f"nested deeper than {DEPTH} archives")
             watched.search_rest(self._finder)
         finally:
-            if place.path.endswith(".pyc") or (b"\0" in whole and len(whole) <= _COMPILED_BYTES):
+            if place.path.endswith(".pyc") or (not kind and len(whole) <= _COMPILED_BYTES and b"\0" in whole):
                 watched.found.add(self._finder.find_compiled(whole))
             self._check_blob_id(place, watched.blob_id() or (object_id("blob", whole) if self._secrets.blobs else ""))
             self._report(place, watched.found)
