@@ -6,7 +6,6 @@ import hashlib
 import io
 import shutil
 from dataclasses import dataclass, field, replace
-
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from packager.base.digests import digest_of_file, hex_of

@@ -174,7 +174,7 @@ class TreeEntries:
                 found[raw.id] = (raw.size, raw.data(_LINK_BYTES) if raw.id in links else self._keep(raw))
         except MissingObjectError as error:
             raise WorldError(
-                f"the source lacks blob {error.name} of {show_path(paths[error.name])}, a file of the commit's own tree",
+                f"the source lacks blob {error.name} of {show_path(paths[error.name])}, which the commit needs",
                 where="git source",
                 hint="use a source that has it",
             ) from error

@@ -12,7 +12,7 @@ from packager.lock.git_objects import EMPTY_TREE, Commit, MissingObjectError, Ob
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from packager.lock.git_objects import ObjectReader, TreeItem
+    from packager.lock.git_objects import ObjectReader, RawObject, TreeItem
 
 
 class Placed(NamedTuple):
@@ -55,12 +55,8 @@ def _read_commits(reader: ObjectReader, start: ObjectId) -> dict[ObjectId, Commi
     children = {start: start}
     level = [start]
     while level:
-        found = []
         try:
-            for raw in reader.read_many(level):
-                if raw.kind != "commit":
-                    raise InputError(f"expected a commit, found a {raw.kind}", where=f"object {raw.id}")
-                found.append(parse_commit(raw.id, raw.data()))
+            found = [_commit(raw) for raw in reader.read_many(level)]
         except MissingObjectError as error:
             raise _cut(error.name, children[error.name], start) from error
         known |= {commit.id: commit for commit in found}
@@ -68,6 +64,12 @@ def _read_commits(reader: ObjectReader, start: ObjectId) -> dict[ObjectId, Commi
         children |= pairs
         level = list(pairs)
     return known
+
+
+def _commit(raw: RawObject) -> Commit:
+    if raw.kind != "commit":
+        raise InputError(f"expected a commit, found a {raw.kind}", where=f"object {raw.id}")
+    return parse_commit(raw.id, raw.data())
 
 
 def _cut(missing: ObjectId, child: ObjectId, start: ObjectId) -> WorldError:
