@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -65,7 +66,7 @@ class _Checker:
 
 def algorithm_of(value: str) -> str:
     """Return the algorithm of `sha256:…`, `sha512-…` or `h1:…`."""
-    return value.replace("-", ":", 1).partition(":")[0] if ":" not in value else value.partition(":")[0]
+    return re.split("[:-]", value, maxsplit=1)[0]
 
 
 def _by_subject(ecosystem: Ecosystem, files: Mapping[str, bytes]) -> dict[str, list[Promise]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from packager.base.digests import Digest
     from packager.lock.model import Lock
@@ -51,18 +51,6 @@ def drift_of(lock: Lock, wanted: Wanted) -> tuple[Difference, ...]:
 def compare_locks(before: Lock, after: Lock) -> tuple[Difference, ...]:
     """Return every difference of two locks, one for each input that changed."""
     return _compare({**_facts_of(before), **_inputs_of(before)}, {**_facts_of(after), **_inputs_of(after)})
-
-
-def replaceable(differences: Iterable[Difference], name: str) -> tuple[tuple[Difference, ...], tuple[Difference, ...]]:
-    """Split differences into those of one thing (its subject's last word, as `lock --update NAME` takes it) and others.
-
-    A package's name, without version, stands for all its versions.
-    """
-    mine, others = [], []
-    for difference in differences:
-        last = difference.subject.rpartition(" ")[2]
-        (mine if name in {last, last.partition("@")[0].rpartition("/")[2]} else others).append(difference)
-    return tuple(mine), tuple(others)
 
 
 def _facts_of(lock: Lock) -> dict[str, str]:
