@@ -67,11 +67,7 @@ def entries_of_zip(path: Path, place: Place) -> Iterator[Entry]:
     try:
         with zipfile.ZipFile(path) as archive:
             for member in archive.infolist():
-                target = place.path_of(member.filename.encode())
-                if target is None or member.is_dir():
-                    continue
-                yield from keeper.ancestors(target)
-                yield _zip_entry(archive, member, target, keeper)
+                yield from _zip_entries(archive, member, keeper)
     except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
         raise InputError(f"the zip file cannot be read: {error}", where=place.where) from error
 
@@ -82,11 +78,7 @@ def entries_of_tar(path: Path, place: Place) -> Iterator[Entry]:
     try:
         with tarfile.open(path, "r:*", errors="surrogateescape") as archive:
             for member in archive:
-                target = place.path_of(member.name.encode(errors="surrogateescape"))
-                if target is None or member.isdir():
-                    continue
-                yield from keeper.ancestors(target)
-                yield _tar_entry(archive, member, target, keeper)
+                yield from _tar_entries(archive, member, keeper)
     except (tarfile.TarError, OSError, EOFError) as error:
         raise InputError(f"the archive cannot be read: {error}", where=place.where) from error
 
@@ -139,27 +131,36 @@ class ContentKeeper:
         return Entry(path, Kind.SYMLINK, 0o777, link=text)
 
 
-def _zip_entry(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: bytes, keeper: ContentKeeper) -> Entry:
+def _zip_entries(archive: zipfile.ZipFile, member: zipfile.ZipInfo, keeper: ContentKeeper) -> Iterator[Entry]:
+    target = keeper.place.path_of(member.filename.encode())
+    if target is None or member.is_dir():
+        return
+    yield from keeper.ancestors(target)
     mode = member.external_attr >> 16
     with archive.open(member) as stream:
         if stat.S_ISLNK(mode):
-            return keeper.link(target, stream.read(INLINE_BYTES))
-        return keeper.file(target, stream, size=member.file_size, mode=mode)
+            yield keeper.link(target, stream.read(INLINE_BYTES))
+        else:
+            yield keeper.file(target, stream, size=member.file_size, mode=mode)
 
 
-def _tar_entry(archive: tarfile.TarFile, member: tarfile.TarInfo, target: bytes, keeper: ContentKeeper) -> Entry:
-    where = keeper.place.where
+def _tar_entries(archive: tarfile.TarFile, member: tarfile.TarInfo, keeper: ContentKeeper) -> Iterator[Entry]:
+    target = keeper.place.path_of(member.name.encode(errors="surrogateescape"))
+    if target is None or member.isdir():
+        return
+    yield from keeper.ancestors(target)
     if member.issym():
-        return keeper.link(target, member.linkname.encode(errors="surrogateescape"))
-    if member.islnk():
+        yield keeper.link(target, member.linkname.encode(errors="surrogateescape"))
+    elif member.islnk():
         source = keeper.files.get(keeper.place.path_of(member.linkname.encode(errors="surrogateescape")) or b"")
         if source is None:
-            raise InputError(f"a hard link to nothing: {_shown(target)}", where=where)
-        return replace(source, path=target)
-    if not member.isfile():
-        raise InputError(f"expected files, directories and links, found {_shown(target)}", where=where)
-    stream = cast("IO[bytes]", archive.extractfile(member))
-    return keeper.file(target, stream, size=member.size, mode=member.mode)
+            raise InputError(f"a hard link to nothing: {_shown(target)}", where=keeper.place.where)
+        yield replace(source, path=target)
+    elif member.isfile():
+        stream = cast("IO[bytes]", archive.extractfile(member))
+        yield keeper.file(target, stream, size=member.size, mode=member.mode)
+    else:
+        raise InputError(f"expected files, directories and links, found {_shown(target)}", where=keeper.place.where)
 
 
 def _shown(path: bytes) -> str:

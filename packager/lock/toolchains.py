@@ -139,7 +139,8 @@ def _choose_npm(node: str, upstream: Upstream) -> str:
     ]
     if not fitting:
         raise InputError(f"no npm says that it runs on Node {node}", where="toolchain.node")
-    return max(fitting, key=order_of)
+    newest: str = max(fitting, key=order_of)
+    return newest
 
 
 def _wheels(upstream: Upstream) -> list[IndexFile]:

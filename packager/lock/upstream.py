@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 DOCUMENT_BYTES = 256 << 20
 ARTIFACT_BYTES = 8 << 30
 ATTEMPTS = 5
-ABSENT = frozenset({404, 410})
+ABSENT = frozenset({403, 404, 410})
+"""What registries say of pages that they do not have; some say 403 for names that cannot exist."""
+
 
 _RETRYABLE = frozenset({408, 425, 429, 500, 502, 503, 504})
 _LONGEST_PAUSE_S = 60.0
@@ -31,6 +33,7 @@ _TIMEOUT_S = (30.0, 120.0)
 _PARTIAL = 206
 _OK = 200
 _BAD = 400
+_FORBIDDEN = 403
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,8 @@ class Upstream:
                     self._wait(error, attempt)
                 else:
                     break
+            if status == _FORBIDDEN:
+                raise WorldError("the registry refuses it with status 403", where=expected.where)
             if status in ABSENT:
                 return Artifact(status)
             try:

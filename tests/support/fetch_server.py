@@ -48,9 +48,13 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
 
-    do_HEAD = do_POST = do_PUT = do_GET
+    def do_HEAD(self) -> None:
+        self.do_GET()
 
-    def log_message(self, format: str, *args: object) -> None:
+    def do_POST(self) -> None:
+        self.do_GET()
+
+    def log_message(self, *_: object) -> None:
         pass
 
 

@@ -31,6 +31,7 @@ _NAME = r"(?:@[^/@]+/)?[^/@]+"
 _TARBALL = re.compile(rf"(?P<name>{_NAME})/-/(?P<file>[^/]+\.tgz)")
 _PACKAGE = re.compile(rf"(?P<name>{_NAME})(?:/(?P<version>[^/@]+))?")
 _DROPPED = ("signatures", "attestations", "npm-signature")
+_TOLD = ("package.json", "binding.gyp")
 _INSTALLERS = ("preinstall", "install", "postinstall")
 
 
@@ -200,21 +201,24 @@ def manifest_of(one: Held) -> dict[str, Any]:
 
 
 def _read_package(one: Held) -> tuple[dict[str, Any], bool]:
-    manifest = None
-    names = set()
     try:
         with tarfile.open(one.path, "r|gz") as archive:
-            for member in archive:
-                inner = member.name.removeprefix("./").partition("/")[2]
-                if inner == "package.json" and inner not in names and member.isfile():
-                    text = cast("IO[bytes]", archive.extractfile(member)).read(_MANIFEST_BYTES)
-                    manifest = json.loads(text.decode("utf-8-sig"))
-                names.add(inner)
+            found = _read_told(archive)
+        manifest = json.loads(found.get("package.json", b"null").decode("utf-8-sig"))
     except (tarfile.TarError, OSError, EOFError, ValueError) as error:
         raise InputError(f"the package cannot be read: {error}", where=one.key) from error
     if not isinstance(manifest, dict):
         raise InputError("expected a package.json in the package, found none", where=one.key)
-    return manifest, "binding.gyp" in names
+    return manifest, "binding.gyp" in found
+
+
+def _read_told(archive: tarfile.TarFile) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for member in archive:
+        inner = member.name.removeprefix("./").partition("/")[2]
+        if inner in _TOLD and member.isfile():
+            found.setdefault(inner, cast("IO[bytes]", archive.extractfile(member)).read(_MANIFEST_BYTES))
+    return found
 
 
 def _answer(packument: dict[str, Any], asked: Asked, accept: str) -> Answer:
