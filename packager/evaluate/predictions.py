@@ -1,0 +1,184 @@
+"""Reads what an agent hands in: a file for one target, a directory of them, or JSONL predictions."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from packager.base.canonical import parse_json
+from packager.base.digests import Digest, digest_of
+from packager.base.errors import InputError
+from packager.base.problems import Problem, refuse
+from packager.evaluate.patch_format import MAX_PATCH_BYTES, parse_patch
+from packager.evaluate.patch_names import strip_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+_SUFFIXES = (".patch", ".diff")
+_ANY = ""
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A patch for one target; `strip` components are dropped from its paths."""
+
+    data: bytes
+    strip: int = 1
+
+    @property
+    def digest(self) -> Digest:
+        """Digest of the bytes as they were handed in."""
+        return digest_of(self.data)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What one model hands in for one task: patches by target, or one patch for the whole of /workspace."""
+
+    patches: Mapping[str, bytes] = field(default_factory=dict)
+    joint: bytes | None = None
+    model: str = ""
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Predictions by task id; the empty id stands for whichever task is asked for."""
+
+    by_task: Mapping[str, Prediction]
+
+    def of(self, task: str, targets: Iterable[str]) -> dict[str, Patch] | None:
+        """Return a patch for each target of a task, or None if nothing was handed in for the task.
+
+        A target that the prediction leaves out gets an empty patch: its tests run unchanged. A patch for what is no
+        target is refused, as nobody would grade it.
+        """
+        prediction = self.by_task.get(task, self.by_task.get(_ANY))
+        if prediction is None:
+            return None
+        names = sorted(targets)
+        if prediction.joint is not None:
+            return _split(prediction.joint, names, where=f"prediction for {task}")
+        strange = sorted(set(prediction.patches) - set(names))
+        if strange:
+            hint = f"targets: {', '.join(names)}"
+            raise InputError(f"a patch for {strange[0]!r}, which is no target", where=f"task {task}", hint=hint)
+        return {name: Patch(prediction.patches.get(name, b"")) for name in names}
+
+
+def _split(data: bytes, targets: list[str], *, where: str) -> dict[str, Patch]:
+    """Give each target its part of a joint patch; with several targets, paths are a/<target>/…."""
+    if len(targets) == 1:
+        return {targets[0]: Patch(data)}
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    files = parse_patch(data, strip=1)
+    parts: dict[str, list[bytes]] = {name: [] for name in targets}
+    ends = [patch.line - 1 for patch in files[1:]] + [len(lines)]
+    for patch, end in zip(files, ends, strict=True):
+        owners = {path.partition(b"/")[0].decode(errors="replace") for path in (patch.old_path, patch.new_path) if path}
+        owner = owners.pop()
+        if owners or owner not in parts:
+            hint = f"with several targets, paths begin with the target: {', '.join(targets)}"
+            raise InputError(f"{patch.where}: belongs to no single target", where=where, hint=hint)
+        for path in (patch.old_path, patch.new_path):
+            strip_parts(path or b"a/b", 1, where=where)
+        parts[owner].extend(line + b"\n" for line in lines[patch.line - 1 : end])
+    return {name: Patch(b"".join(part), strip=2) for name, part in parts.items()}
+
+
+def read_predictions(path: Path) -> Predictions:
+    """Read `<target>.patch` (or .diff), a directory of such or of `<task>/<target>.patch`, or a .jsonl file."""
+    if path.is_dir():
+        return _read_directory(path)
+    if path.suffix in _SUFFIXES:
+        return Predictions({_ANY: Prediction({path.name.removesuffix(path.suffix): _read(path)})})
+    if path.suffix == ".jsonl":
+        return _read_jsonl(path)
+    hint = "name it <target>.patch, give a directory, or predictions.jsonl"
+    raise InputError("expected a .patch, .diff or .jsonl file, or a directory", where=str(path), hint=hint)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_PATCH_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from error
+    if len(data) > MAX_PATCH_BYTES:
+        raise InputError(f"expected at most {MAX_PATCH_BYTES} bytes", where=str(path))
+    return data
+
+
+def _read_directory(path: Path) -> Predictions:
+    by_task: dict[str, dict[str, bytes]] = {}
+    for place in [path, *sorted(one for one in path.iterdir() if one.is_dir())]:
+        task = _ANY if place == path else place.name
+        for file in sorted(one for one in place.iterdir() if one.suffix in _SUFFIXES):
+            target = file.name.removesuffix(file.suffix)
+            found = by_task.setdefault(task, {})
+            if target in found:
+                raise InputError(f"two patches for {target}", where=os.fspath(place))
+            found[target] = _read(file)
+    if not by_task:
+        raise InputError("no .patch or .diff file", where=str(path), hint="name them <target>.patch")
+    return Predictions({task: Prediction(patches) for task, patches in by_task.items()})
+
+
+def _read_jsonl(path: Path) -> Predictions:
+    by_task: dict[str, Prediction] = {}
+    lines: dict[str, int] = {}
+    problems: list[Problem] = []
+    for number, line in enumerate(_read(path).split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            task, prediction = _parse_line(line)
+        except InputError as error:
+            problems.append(Problem(str(path), number, error.where or "", error.reason))
+            continue
+        if task in lines:
+            problems.append(Problem(str(path), number, task, f"a second prediction, first at line {lines[task]}"))
+        lines.setdefault(task, number)
+        if prediction is not None:
+            by_task[task] = prediction
+    if not lines and not problems:
+        problems.append(Problem(str(path), 0, "", "no predictions"))
+    refuse(problems)
+    return Predictions(by_task)
+
+
+def _parse_line(line: bytes) -> tuple[str, Prediction | None]:
+    plain = parse_json(line, where="line", limit=MAX_PATCH_BYTES)
+    if not isinstance(plain, dict) or not isinstance(plain.get("instance_id"), str) or not plain["instance_id"]:
+        raise InputError("expected an object with instance_id")
+    task, model = plain["instance_id"], plain.get("model_name_or_path", "")
+    if not isinstance(model, str):
+        raise InputError("expected text in model_name_or_path", where=task)
+    if ("patches" in plain) == ("model_patch" in plain):
+        raise InputError("expected model_patch or patches", where=task)
+    if plain.get("patches", plain.get("model_patch")) is None:
+        return task, None
+    if "model_patch" in plain:
+        return task, Prediction(joint=_bytes(plain["model_patch"], task), model=model)
+    if not isinstance(plain["patches"], dict):
+        raise InputError("expected patches by target", where=task)
+    return task, Prediction(dict(_patches(plain["patches"], task)), model=model)
+
+
+def _patches(plain: dict[str, Any], task: str) -> Iterator[tuple[str, bytes]]:
+    for target, text in sorted(plain.items()):
+        if text is not None:
+            yield target, _bytes(text, f"{task}, {target}")
+
+
+def _bytes(text: object, where: str) -> bytes:
+    if not isinstance(text, str):
+        raise InputError("expected a patch as text", where=where)
+    try:
+        return text.encode("utf-8", errors="surrogateescape")
+    except UnicodeEncodeError as error:
+        raise InputError(f"expected text that can be written as UTF-8: {error.reason}", where=where) from error
