@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from packager.base.processes import Surroundings, run, run_ok
+from packager.base.processes import Surroundings, run
 from packager.oci.manifest import MEDIA_MANIFEST, format_manifest, parse_manifest
 from packager.oci.reference import parse_reference
 from packager.registry.pull import pull_image
@@ -18,6 +18,7 @@ from packager.registry.push import push_image
 from packager.store.store import Store
 from packager.trust.keyfiles import Password, format_private_key, parse_private_key, write_key_pair
 from packager.trust.keys import create_private_key, parse_public_key
+from packager.trust.pem import format_pem
 from packager.trust.signatures import SIGNATURE_ANNOTATION
 from packager.trust.verify import is_verified, verify_image
 from tests.support.debian_tools import obtain_program
@@ -151,7 +152,7 @@ def test_cosign_reads_our_key_file_and_we_read_its(suite: str, tmp_path: Path) -
 
 
 def test_cosign_imports_a_plain_key_for_us(tmp_path: Path) -> None:
-    run_ok(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", str(tmp_path / "plain.pem")])
+    (tmp_path / "plain.pem").write_bytes(format_pem("PRIVATE KEY", create_private_key().der))
     done = call("sid", "import-key-pair", "--key", "plain.pem", "--output-key-prefix", "mine", folder=tmp_path)
     assert done.exit_code == 0, done.stderr.decode()
     assert parse_private_key((tmp_path / "mine.key").read_bytes(), Password(PASSWORD)).public == parse_public_key(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import traceback
 from functools import cache
@@ -12,6 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from nacl.secret import SecretBox
 
 from packager.base.errors import InputError, PackError, TrustError
 from packager.trust.keyfiles import (
@@ -144,6 +146,20 @@ def test_an_empty_password_and_the_old_label_are_legal() -> None:
     key = create_private_key()
     data = format_private_key(key, Password("")).replace(PRIVATE_LABEL.encode(), OLD_PRIVATE_LABEL.encode())
     assert parse_private_key(data, Password("")).public == key.public
+
+
+@pytest.mark.parametrize("cost", [32768, 131072])
+def test_the_other_costs_that_cosign_accepts_are_accepted(cost: int) -> None:
+    salt, nonce = bytes(32), bytes(24)
+    secret = hashlib.scrypt(b"x", salt=salt, n=cost, r=8, p=1, maxmem=1 << 28, dklen=32)
+    sealed = SecretBox(secret).encrypt(KEY.der, nonce).ciphertext
+    data = changed(
+        kdf__params__N=cost,
+        kdf__salt=base64.b64encode(salt).decode(),
+        cipher__nonce=base64.b64encode(nonce).decode(),
+        ciphertext=base64.b64encode(sealed).decode(),
+    )
+    assert parse_private_key(data, Password("x")).public == KEY.public
 
 
 def test_two_key_files_of_one_key_differ() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from packager.base.digests import hex_of
+from packager.base.digests import DiffId, hex_of
 from packager.base.errors import InputError, IntegrityError, TrustError
 from packager.oci.config import ImageConfig, format_config
 from packager.oci.descriptor import Descriptor, describe
@@ -20,12 +20,14 @@ from packager.oci.manifest import (
     EMPTY_DESCRIPTOR,
     MEDIA_CONFIG,
     MEDIA_INDEX,
+    MEDIA_LAYER_TAR,
     MEDIA_MANIFEST,
     Manifest,
     format_manifest,
     parse_manifest,
 )
 from packager.oci.record import ImageRecord, SignatureTag
+from packager.oci.tar_writer import write_tar
 from packager.seal.age_writer import write_age
 from packager.seal.bundle import SEALED_PATH, open_seal, seal
 from packager.seal.identities import create_evaluator_key, task_identity
@@ -145,6 +147,11 @@ FLIPS: dict[str, tuple[Callable[[SealedImage], Descriptor], str, str]] = {
         lambda image: blob_of(image, image.record.signatures[0].manifest),
         "legacy signature",
         "signed payload: ",
+    ),
+    "signature config": (
+        lambda image: parse_manifest(image.store.read(image.record.signatures[0].manifest.digest, 1 << 20)).config,
+        "legacy signature",
+        "signature config: ",
     ),
     "bundle manifest": (lambda image: image.record.referrers[0], "bundle signature", "referrer: "),
     "bundle": (lambda image: blob_of(image, image.record.referrers[0]), "bundle signature", "bundle: "),
@@ -442,7 +449,7 @@ def age_of(size: int, *recipients: str) -> bytes:
 
 
 BAD_SEALS = {
-    "none": ([file_entry(b"opt/wideswe/other", b"")], "the last layer has no opt/wideswe/sealed.age"),
+    "none": ([file_entry(b"opt/wideswe/other", b"")], "expected one opt/wideswe/sealed.age in the last layer, found 0"),
     "a link": (
         [symlink_entry(SEALED_PATH, b"/etc/passwd")],
         "the sealed file is not a plain file of root with mode 0644",
@@ -482,6 +489,18 @@ def test_a_seal_that_was_changed_before_signing_shows_here_only_in_its_header(
     assert is_verified(checks) != shows
     with pytest.raises((IntegrityError, TrustError)):
         open_seal(bytes(broken), task_identity(ROOT, CONTENTS.suite, CONTENTS.task)[0])
+
+
+def test_a_second_sealed_file_that_would_win_when_unpacked_is_a_no(image: SealedImage) -> None:
+    out = bytearray()
+    write_tar(sealed_entries(), out.extend)
+    decoyed = bytes(out).rstrip(b"\0")
+    decoyed = decoyed + bytes(-len(decoyed) % 512) + bytes(out)
+    layer = image.put(MEDIA_LAYER_TAR, decoyed)
+    config = format_config(ImageConfig("amd64", (DiffId(layer.digest),)))
+    described = image.put(MEDIA_CONFIG, config)
+    twice = image.with_signed(replace(image.manifest, config=described, layers=(layer,)))
+    assert no(verify(twice)) == ("seal", "expected one opt/wideswe/sealed.age in the last layer, found 2")
 
 
 def test_a_config_signed_for_another_platform_is_still_bound_by_the_manifest(image: SealedImage) -> None:
