@@ -6,8 +6,10 @@ run on any Debian as they are. Without apt, network or archive the test is skipp
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -40,17 +42,20 @@ def _unpack(package: str, suite: str, place: Path) -> None:
     archive = _find_archive()
     if archive is None or find_program("apt-get") is None or not KEYRING.is_file():
         pytest.skip("no apt with a Debian archive to take stock tools from")
-    place.mkdir(parents=True, exist_ok=True)
-    options = _isolated_apt(place / "apt", f"deb [signed-by={KEYRING}] {archive} {suite} main\n")
-    around = Surroundings(cwd=place, timeout_s=300)
-    try:
-        run_ok(["apt-get", *options, "-q", "update"], around)
-        run_ok(["apt-get", *options, "-q", "download", package], around)
-    except WorldError as error:
-        pytest.skip(f"{package} of {suite} cannot be fetched: {error}")
-    (deb,) = place.glob(f"{package}_*.deb")
-    run_ok(["dpkg", "-x", str(deb), str(place)], around)
-    deb.unlink()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent) as name:
+        scratch = Path(name)
+        options = _isolated_apt(scratch / "apt", f"deb [signed-by={KEYRING}] {archive} {suite} main\n")
+        around = Surroundings(cwd=scratch, timeout_s=300)
+        try:
+            run_ok(["apt-get", *options, "-q", "update"], around)
+            run_ok(["apt-get", *options, "-q", "download", package], around)
+        except WorldError as error:
+            pytest.skip(f"{package} of {suite} cannot be fetched: {error}")
+        (deb,) = scratch.glob(f"{package}_*.deb")
+        run_ok(["dpkg", "-x", str(deb), str(scratch / "root")], around)
+        with contextlib.suppress(OSError):  # another run was first
+            (scratch / "root").rename(place)
 
 
 def _find_archive() -> str | None:
