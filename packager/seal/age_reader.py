@@ -36,6 +36,7 @@ HEADER_LIMIT_BYTES = 1 << 18
 LINE_LIMIT_BYTES = 1 << 12
 
 _X25519 = b"X25519"
+_ARMOR = b"-----BEGIN AGE ENCRYPTED FILE-----"
 _MAC_BYTES = 32
 _ARGUMENT = re.compile(rb"[!-~]+")
 
@@ -79,7 +80,11 @@ def read_age(stream: BinaryIO, identities: Sequence[str], *, where: str = "age f
 def read_header(stream: BinaryIO, *, where: str = "age file") -> Header:
     """Read a header up to and including its MAC line; anything that age.md does not allow is an IntegrityError."""
     lines = _Lines(stream, where)
-    if lines.next() != VERSION_LINE[:-1]:
+    first = lines.next()
+    if first.startswith(_ARMOR):
+        hint = "make it without `age --armor`"
+        raise IntegrityError("expected a binary age file, found an armored one", where=where, hint=hint)
+    if first != VERSION_LINE[:-1]:
         raise IntegrityError("expected the first line age-encryption.org/v1, found something else", where=where)
     stanzas: list[Stanza] = []
     while not (line := lines.next()).startswith(b"---"):

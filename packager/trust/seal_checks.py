@@ -25,11 +25,15 @@ _MODE = 0o644
 
 def verify_seal(store: BlobSource, layer: Descriptor) -> Answer:
     """Check that an image's last layer holds a sealed file in the shape that `seal` gives it."""
+    found: list[tuple[Entry, bytes]] = []
     with open_bounded(store, layer) as stream:
         for entry, reader in read_tar(io.BufferedReader(stream, BLOCK_BYTES)):
             if entry.path == SEALED_PATH:
-                return _check_file(entry, reader.read(_HEAD_BYTES))
-    return Answer(ok=False, reason=f"the last layer has no {SEALED_PATH.decode()}")
+                found.append((entry, reader.read(min(_HEAD_BYTES, reader.left))))
+        stream.finish()
+    if len(found) != 1:
+        return Answer(ok=False, reason=f"expected one {SEALED_PATH.decode()} in the last layer, found {len(found)}")
+    return _check_file(*found[0])
 
 
 def _check_file(entry: Entry, head: bytes) -> Answer:

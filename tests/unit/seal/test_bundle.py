@@ -94,6 +94,13 @@ def test_size_and_repr_tell_little() -> None:
     assert repr(CONTENTS) == "SealContents(suite='suite', task='hello-wide-001', version='1')"
 
 
+def test_a_sealed_file_names_nothing_but_its_format() -> None:
+    data = seal(CONTENTS, ROOT)
+    assert data.count(b"-> ") == 1
+    for word in (b"suite", b"hello-wide-001", b"greeter", b"test_x", b"gold", b"SEAL"):
+        assert word not in data
+
+
 def test_sizes_are_padded_to_buckets_and_then_by_at_most_an_eighth() -> None:
     kib = 1 << 10
     buckets = [64 * kib, 256 * kib, 1024 * kib, 4096 * kib, 8192 * kib, 16384 * kib]

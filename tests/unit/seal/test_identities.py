@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import traceback
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,6 @@ import pyrage
 import pytest
 
 from packager.base.errors import InputError, IntegrityError, TrustError, WorldError
-from packager.base.processes import run_ok
 from packager.seal.bech32 import format_bech32, parse_bech32
 from packager.seal.identities import (
     MAX_IDENTITIES,
@@ -243,13 +241,3 @@ def test_an_age_file_that_is_no_grant_is_refused() -> None:
         open_grant(make_grant(evaluator, [recipient])[:-1], evaluator)
     with pytest.raises(InputError, match="grant: expected at most 2097152 bytes of grant, found 2097153"):
         open_grant(bytes((2 << 20) + 1), evaluator)
-
-
-@pytest.mark.engine
-@pytest.mark.skipif(shutil.which("age-keygen") is None, reason="age-keygen is not installed")
-def test_age_keygen_reads_our_identity_file_and_we_read_its(tmp_path: Path) -> None:
-    identity, recipient = create_evaluator_key()
-    write_identity(tmp_path / "ours", identity)
-    assert run_ok(["age-keygen", "-y", str(tmp_path / "ours")]) == f"{recipient}\n".encode()
-    run_ok(["age-keygen", "-o", str(tmp_path / "theirs")])
-    assert recipient_of(read_identities(tmp_path / "theirs")[0]).encode() in (tmp_path / "theirs").read_bytes()

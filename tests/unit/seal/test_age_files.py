@@ -184,6 +184,17 @@ def test_a_malformed_header_is_refused_with_its_own_reason(kind: str) -> None:
     assert refusal(HEADER.replace(old, new)) == f"age file: {reason}"
 
 
+def test_an_armored_file_is_refused_by_name() -> None:
+    assert refusal(b"-----BEGIN AGE ENCRYPTED FILE-----\nYWdl\n-----END AGE ENCRYPTED FILE-----\n") == (
+        "age file: expected a binary age file, found an armored one\nhint: make it without `age --armor`"
+    )
+
+
+def test_what_is_for_a_passphrase_or_another_kind_of_key_is_not_ours() -> None:
+    data = pyrage.passphrase.encrypt(b"gold", "passphrase")
+    assert refusal(data).startswith("age file: none of 1 given identities opens it")
+
+
 def test_a_header_without_end_is_bounded() -> None:
     stanza = b"-> other " + b"a" * 60 + b"\n\n"
     head = b"age-encryption.org/v1\n"
