@@ -210,7 +210,7 @@ class GitRepository:
         """Return the commit that `main` points at in the image: the base itself, or its parentless snapshot."""
         if history == "ancestors":
             return parse_object_id(commit, where=self.name)
-        return object_id("commit", _snapshot(self.commit(commit).tree))
+        return snapshot_id(self.commit(commit).tree)
 
     def canonical_git(self, commit: str, history: History, prefix: bytes = b"") -> list[Entry]:
         """Return the whole of `.git` below `prefix`: one branch, one pack of what it reaches, and a matching index."""
@@ -264,6 +264,11 @@ class GitRepository:
                 data = _snapshot(commits[0].tree)
                 raw = RawObject(object_id("commit", data), "commit", len(data), io.BytesIO(data))
                 write_pack(reader, reached, [raw], folder)
+
+
+def snapshot_id(tree: ObjectId) -> ObjectId:
+    """Return the id of the parentless commit that stands for a tree where history is left out."""
+    return object_id("commit", _snapshot(tree))
 
 
 def _snapshot(tree: ObjectId) -> bytes:

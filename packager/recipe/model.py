@@ -113,7 +113,10 @@ class TargetTests(_Value):
 
 
 class Target(_Value):
-    """A repository that must be changed and is graded; it stands at /workspace/<name>."""
+    """A repository that must be changed and is graded; it stands at /workspace/<name>.
+
+    `empty_submodules` are paths of submodules that stay empty, as in a clone that does not ask for them.
+    """
 
     name: Name
     repo: Repository | None = None
@@ -122,6 +125,7 @@ class Target(_Value):
     gold: Gold
     hidden: Hidden
     history: History = "ancestors"
+    empty_submodules: Globs = ()
     toolchain: Toolchain = Toolchain()
     manifests: Globs = ()
     dependencies: tuple[Command, ...] = ()
@@ -138,6 +142,7 @@ class Context(_Value):
     bundle: RecipeFile | None = None
     commit: Commit
     history: History = "none"
+    empty_submodules: Globs = ()
 
 
 class Link(_Value):

@@ -31,6 +31,7 @@ class Capability:
     ok: bool
     detail: str
     hint: str = ""
+    required: bool = True
 
 
 def probe_machine(scratch: Path | None = None) -> list[Capability]:
@@ -100,14 +101,15 @@ def _control_groups() -> Capability:
         return Capability("limits", ok=True, detail="memory, processes and processors by control groups")
     lacking = ", ".join(name for name in cgroups.CONTROLLERS if name not in writable)
     hint = "memory and processes are limited per process instead; run as root for exact limits"
-    return Capability("limits", ok=False, detail=f"no writable control group for {lacking}", hint=hint)
+    detail = f"no writable control group for {lacking}"
+    return Capability("limits", ok=False, detail=detail, hint=hint, required=False)
 
 
 def _docker() -> Capability:
     host = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
     there = not host.startswith("unix://") or Path(host.removeprefix("unix://")).is_socket()
     hint = "" if there else "not needed; the native engine does without"
-    return Capability("docker daemon", there, host if there else f"no socket at {host}", hint)
+    return Capability("docker daemon", there, host if there else f"no socket at {host}", hint, required=False)
 
 
 def _file_system(place: Path) -> Capability:

@@ -36,6 +36,7 @@ FILE_MODES = (0o644, 0o755)
 
 _FIRST = b"SEAL.json"
 _EXPECTED = b"expected.json"
+_PROFILE = b"profile.json"
 _LISTS = frozenset({"FAIL_TO_PASS", "PASS_TO_PASS"})
 _BUCKETS = tuple(size << 10 for size in (64, 256, 1024, 4096, 8192, 16384))
 
@@ -64,7 +65,7 @@ class SealContents:
     """What is sealed.
 
     Paths are relative to the target's checkout; bytes that are not UTF-8 are surrogates in them. The expected lists are
-    sorted and without repetition once they come out of a seal.
+    sorted and without repetition once they come out of a seal. `profile` says how the targets are tested (JSON).
     """
 
     suite: str
@@ -73,6 +74,7 @@ class SealContents:
     gold: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     hidden: Mapping[str, Mapping[str, HiddenFile]] = field(default_factory=dict, repr=False)
     expected: Mapping[str, Mapping[str, list[str]]] | None = field(default=None, repr=False)
+    profile: bytes = field(default=b"", repr=False)
 
     @property
     def name(self) -> SealName:
@@ -146,6 +148,8 @@ def _entries(contents: SealContents) -> list[Entry]:
     entries = [file_entry(_FIRST, format_canonical(first))]
     if contents.expected is not None:
         entries.append(file_entry(_EXPECTED, format_canonical(_check_expected(contents.expected))))
+    if contents.profile:
+        entries.append(file_entry(_PROFILE, contents.profile))
     for target, patch in contents.gold.items():
         parse_name(target, where="gold target")
         entries.append(file_entry(b"gold/%s.patch" % target.encode(), patch))
@@ -195,6 +199,7 @@ class _Parts:
         self.expected: dict[str, dict[str, list[str]]] | None = None
         self.gold: dict[str, bytes] = {}
         self.hidden: dict[str, dict[str, HiddenFile]] = {}
+        self.profile = b""
 
     def take(self, number: int, entry: Entry, reader: EntryReader) -> None:
         if (number == 0) != (entry.path == _FIRST):
@@ -204,6 +209,8 @@ class _Parts:
             self._take_first(reader.read())
         elif entry.path == _EXPECTED:
             self.expected = _check_expected(parse_json(reader.read(), where="expected.json", limit=LIMIT_BYTES))
+        elif entry.path == _PROFILE:
+            self.profile = reader.read()
         elif folder == b"gold" and entry.kind is Kind.FILE:
             self.gold[rest.removesuffix(b".patch").decode("ascii", "replace")] = reader.read()
         elif folder == b"hidden" and rest:
@@ -226,4 +233,4 @@ class _Parts:
     def contents(self) -> SealContents:
         texts = [self.first.get(kind) for kind in ("suite", "task", "version")]
         suite, task, version = (text if isinstance(text, str) else "" for text in texts)
-        return SealContents(suite, task, version, self.gold, self.hidden, self.expected)
+        return SealContents(suite, task, version, self.gold, self.hidden, self.expected, self.profile)

@@ -34,7 +34,8 @@ _NESTING = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.AsyncFor, ast.Asy
 
 
 def room_of(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    name = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    return "cli" if name == "__main__" else name
 
 
 def imported_modules(path: Path) -> set[str]:

@@ -1,0 +1,39 @@
+"""The Python API: one short function per verb, each the stages in order.
+
+Functions take a Place (where things are) and raise PackError; they print nothing. The native engine gives the calling
+process a mount namespace of its own (for a plain user, a user namespace): call from a process with one thread.
+"""
+
+from __future__ import annotations
+
+from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, validate
+from packager.api.judge import EvaluationRequest, audit, demo, evaluate, exit_code, inspect
+from packager.api.machine import can_build, collect_garbage, doctor, images_in
+from packager.api.place import Place
+from packager.api.ship import keygen, pull, push, sign, verify
+
+__all__ = [
+    "EvaluationRequest",
+    "Place",
+    "audit",
+    "build",
+    "can_build",
+    "check_lock",
+    "collect_garbage",
+    "demo",
+    "doctor",
+    "evaluate",
+    "exit_code",
+    "fetch",
+    "images_in",
+    "inspect",
+    "keygen",
+    "list_tasks",
+    "lock",
+    "pull",
+    "push",
+    "render",
+    "sign",
+    "validate",
+    "verify",
+]

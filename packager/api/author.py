@@ -1,0 +1,317 @@
+"""The verbs of benchmark authors: list, lock, fetch, render, build, validate."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from packager.api.place import PLATFORM, ROOT_SECRET, SUITE, VERSION, Place
+from packager.base.canonical import format_canonical, parse_json
+from packager.base.digests import digest_of, hex_of
+from packager.base.errors import InputError
+from packager.base.files import write_atomic
+from packager.base.progress import Event, Progress, silent
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from packager.base.digests import Digest
+    from packager.build.task import TaskBuild
+    from packager.evaluate.validate import Validation
+    from packager.lock.model import Lock
+    from packager.lock.sources import Source
+
+
+@dataclass(frozen=True)
+class TaskRow:
+    """One recipe of the suite and how far it has come: `recipe`, `locked`, `validated` or `built`."""
+
+    task: str
+    kind: str
+    relation: str
+    targets: tuple[str, ...]
+    contexts: int
+    state: str
+
+
+@dataclass(frozen=True)
+class LockReport:
+    """What locking did: where the lock is, whether it was written, and how it differs from the one before."""
+
+    task: str
+    path: str
+    written: bool
+    changes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """How many locked inputs there are, and their size together."""
+
+    task: str
+    blobs: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A build context on disk."""
+
+    task: str
+    folder: str
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Built:
+    """An image in the store; `environment_id` is the content id without the seal, which anybody can rebuild."""
+
+    task: str
+    manifest: str
+    content_id: str
+    environment_id: str
+    validated: bool
+
+
+def list_tasks(place: Place) -> tuple[TaskRow, ...]:
+    """Return all recipes of the suite in order."""
+    built = set(place.store().names("images"))
+    rows = []
+    for path in sorted((place.root / "recipes").glob("*.yaml")):
+        recipe = place.recipe(path.stem)
+        kinds = [kind for kind in ("lock", "expected") if place.file(recipe.id, PLATFORM, kind).is_file()]
+        state = ("recipe", "locked", "validated")[len(kinds)] if recipe.id not in built else "built"
+        targets = tuple(target.name for target in recipe.targets)
+        rows.append(TaskRow(recipe.id, recipe.kind, recipe.relation, targets, len(recipe.contexts), state))
+    return tuple(rows)
+
+
+def check_lock(place: Place, task: str, *, platform: str = PLATFORM) -> LockReport:
+    """Say how a recipe and its lock differ; nothing is fetched or written."""
+    from packager.lock.drift import drift_of
+    from packager.lock.resolve import wanted_of
+
+    recipe, path = place.recipe(task), place.file(task, platform, "lock")
+    wanted = wanted_of(recipe, template=digest_of(place.template(recipe).encode()), platform=platform)
+    changes = tuple(str(found) for found in drift_of(place.lock(task, platform), wanted))
+    return LockReport(task, str(path), written=False, changes=changes)
+
+
+def lock(
+    place: Place, task: str, *, platform: str = PLATFORM, update: str | None = None, progress: Progress = silent
+) -> LockReport:
+    """Pin every input of a recipe, record its fetches twice, prove them offline, then write the lock.
+
+    With `update`, only the thing of that name moves.
+    """
+    from packager.lock.drift import compare_locks
+    from packager.lock.model import format_lock
+    from packager.lock.sources import format_sources
+    from packager.lock.update import take_update
+
+    path = place.file(task, platform, "lock")
+    old = place.lock(task, platform) if path.is_file() else None
+    new, sources = _resolve(place, task, platform, progress)
+    if update is not None and old is not None:
+        new = take_update(old, new, update)
+    changes = ("new",) if old is None else tuple(str(found) for found in compare_locks(old, new))
+    written = old is None or format_lock(old) != format_lock(new)
+    if written:
+        write_atomic(path, format_lock(new))
+    if written and sources:
+        write_atomic(place.file(task, platform, "sources"), format_sources(sources))
+    return LockReport(task, str(path), written, changes)
+
+
+def _resolve(place: Place, task: str, platform: str, progress: Progress) -> tuple[Lock, tuple[Source, ...]]:
+    from packager.build.record import record_fetches
+    from packager.build.task import TaskBuild
+    from packager.lock.clients import Clients
+    from packager.lock.fetch import fetch_blobs
+    from packager.lock.recorder import Recorder
+    from packager.lock.resolve import Resolver
+
+    engine = place.engine_now()
+    recipe = place.recipe(task)
+    template = place.template(recipe)
+    store, repositories, clients = place.store(), place.repositories(recipe), Clients()
+    with store.lease():
+        resolver = Resolver(store, clients, repositories, digest_of(template.encode()), platform, progress)
+        resolved = resolver.resolve(recipe)
+        fetch_blobs(resolved.blobs(), store, clients, progress=progress)
+        task_build = TaskBuild(recipe, resolved, template, store, repositories, engine, progress)
+        recording = record_fetches(
+            task_build.builder(), task_build.instructions(sealed=False), lambda: Recorder(store, clients)
+        )
+        return replace(resolved, fetches=recording.fetches, absent=recording.absent), recording.sources
+
+
+def fetch(
+    place: Place, task: str, *, platform: str = PLATFORM, into: Path | None = None, progress: Progress = silent
+) -> Fetched:
+    """Get every locked input into the store; with `into`, also lay them out as a folder for --inputs."""
+    from packager.lock.clients import Clients
+    from packager.lock.fetch import fetch_blobs
+
+    store, locked = place.store(), place.lock(task, platform)
+    fetch_blobs(locked.blobs(), store, Clients(), progress, sources=_sources(place, task, platform))
+    repositories = place.repositories(place.recipe(task))
+    for repo in locked.repos:
+        if not store.has(repo.pack_digest):
+            progress(Event("fetch", message=f"repository {repo.name}"))
+            repositories.fetch(repo)
+    digests = {blob.digest: blob.size for blob in locked.blobs()}
+    digests.update({repo.pack_digest: repo.pack_size for repo in locked.repos})
+    if into is not None:
+        for digest in sorted(digests):
+            _lay_out(store.path(digest), into / "blobs" / "sha256" / hex_of(digest))
+    return Fetched(task, len(digests), sum(digests.values()))
+
+
+def _sources(place: Place, task: str, platform: str) -> tuple[Source, ...]:
+    from packager.lock.sources import parse_sources
+
+    path = place.file(task, platform, "sources")
+    return parse_sources(path.read_bytes(), where=str(path)) if path.is_file() else ()
+
+
+def _lay_out(source: Path, target: Path) -> None:
+    import shutil
+
+    if target.is_file() and target.stat().st_size == source.stat().st_size:
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    shutil.copyfile(source, temporary)
+    temporary.replace(target)
+
+
+def render(place: Place, task: str, *, platform: str = PLATFORM, into: Path, progress: Progress = silent) -> Rendered:
+    """Write a task's Dockerfile and inputs, without the seal, into a folder that any engine can build."""
+    from packager.build.context import write_context
+
+    task_build = place.task_build(task, platform, progress)
+    fetch(place, task, platform=platform, progress=progress)
+    with task_build.store.lease():
+        files = write_context(task_build, into)
+    return Rendered(task, str(into), files)
+
+
+def build(place: Place, task: str, *, platform: str = PLATFORM, progress: Progress = silent) -> Built:
+    """Build the sealed image of a locked task and remember it; nothing is parsed when nothing has changed."""
+    from packager.build.known import build_key
+
+    path = place.keys / ROOT_SECRET
+    if not path.is_file():
+        raise InputError("there is no suite root secret to seal with", where=str(path), hint="wideswe-pack keygen")
+    store = place.store()
+    key = build_key(place.root, task, platform=platform, secret=path.read_bytes())
+    kept = store.result(key)
+    if kept is None or not _is_still_there(place, task, kept):
+        kept = format_canonical(_build(place, task, platform, progress))
+        store.put_result(key, kept)
+    return Built(**parse_json(kept, where="build result"))
+
+
+def _is_still_there(place: Place, task: str, kept: bytes) -> bool:
+    from packager.base.digests import parse_digest
+
+    manifest = parse_json(kept, where="build result")["manifest"]
+    data = place.store().name("images", task)
+    return data is not None and manifest.encode() in data and place.store().has(parse_digest(manifest))
+
+
+def _build(place: Place, task: str, platform: str, progress: Progress) -> dict[str, object]:
+    from packager.oci.record import ImageRecord, format_record
+
+    task_build = place.task_build(task, platform, progress)
+    fetch(place, task, platform=platform, progress=progress)
+    store = task_build.store
+    with store.lease():
+        environment = task_build.environment()
+        environment_id = task_build.image(environment).content_id
+        expected = _expected(place, task_build, environment_id)
+        sealed = _seal(place, task_build, expected)
+        image = task_build.image(task_build.sealed(sealed))
+        known = store.name("images", task)
+        if known is None or place.record(task).manifest != image.manifest:
+            store.set_name("images", task, format_record(ImageRecord(image.manifest)))
+    return {
+        "task": task,
+        "manifest": image.manifest.digest,
+        "content_id": image.content_id,
+        "environment_id": environment_id,
+        "validated": expected is not None,
+    }
+
+
+def _expected(place: Place, task_build: TaskBuild, environment: Digest) -> dict[str, dict[str, list[str]]] | None:
+    from packager.evaluate.profile import profile_of
+    from packager.evaluate.validate import read_expected, subject_of
+
+    task, lock = task_build.recipe.id, task_build.lock
+    path = place.file(task, lock.platform, "expected")
+    if not path.is_file():
+        return None
+    seen_in, cases = read_expected(path.read_bytes(), where=str(path))
+    subject = subject_of(environment, lock.files, profile_of(task_build.recipe))
+    if seen_in != subject:
+        raise InputError(
+            f"the expected tests were seen with {seen_in}; recipe and lock now give {subject}",
+            where=str(path),
+            hint=f"wideswe-pack validate --task {task}",
+        )
+    return {name: found.plain() for name, found in cases.items()}
+
+
+def _seal(place: Place, task_build: TaskBuild, expected: dict[str, dict[str, list[str]]] | None) -> bytes:
+    from packager.evaluate.profile import format_profile, profile_of
+    from packager.lock.resolve import read_answer, refuse_other_answer
+    from packager.seal.bundle import SealContents, seal
+    from packager.seal.identities import read_root
+
+    answer = read_answer(task_build.recipe, task_build.repositories)
+    refuse_other_answer(task_build.lock, answer)
+    contents = SealContents(
+        SUITE,
+        task_build.recipe.id,
+        VERSION,
+        gold=answer.gold,
+        hidden=answer.hidden,
+        expected=expected,
+        profile=format_profile(profile_of(task_build.recipe)),
+    )
+    return seal(contents, read_root(place.keys / ROOT_SECRET))
+
+
+def validate(
+    place: Place, task: str, *, platform: str = PLATFORM, runs: int = 3, progress: Progress = silent
+) -> Validation:
+    """Run base and gold several times over the built environment; write the expected tests beside the lock."""
+    from packager.evaluate.profile import profile_of
+    from packager.evaluate.run import Session
+    from packager.evaluate.validate import format_expected, subject_of, validate_session
+    from packager.lock.resolve import read_answer
+
+    task_build = place.task_build(task, platform, progress)
+    fetch(place, task, platform=platform, progress=progress)
+    store = task_build.store
+    with store.lease():
+        stage = task_build.environment()
+        answer = read_answer(task_build.recipe, task_build.repositories)
+        session = Session(
+            engine=task_build.engine,
+            layers=[task_build.builder().tree(layer) for layer in stage.layers],
+            env=dict(stage.env),
+            profile=profile_of(task_build.recipe),
+            hidden=answer.hidden,
+            store_root=store.root,
+            progress=progress,
+        )
+        found = validate_session(session, answer.gold, runs=runs, progress=progress)
+    if found.valid:
+        subject = subject_of(task_build.image(stage).content_id, task_build.lock.files, session.profile)
+        data = format_expected(found.expected, subject=subject, runs=runs)
+        write_atomic(place.file(task, platform, "expected"), data)
+    return found

@@ -1,0 +1,219 @@
+"""The verbs of labs and auditors: evaluate, inspect, audit, demo."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from packager.api.author import build
+from packager.api.place import EVALUATOR_KEY, PLATFORM, Place
+from packager.api.ship import keygen, sign, verify
+from packager.base.errors import InputError, IntegrityError, TrustError, UsageError
+from packager.base.files import write_atomic
+from packager.base.progress import Event, Progress, silent
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from packager.build.audit import Finding
+    from packager.evaluate.judge import StoredImage
+    from packager.evaluate.predictions import Patch
+    from packager.evaluate.verdict import Verdict
+    from packager.seal.bundle import SealContents
+    from packager.store.store import Store
+    from packager.trust.verify import Check
+
+_SIGNATURE_CHECKS = ("legacy signature", "bundle signature")
+_EXIT_UNRESOLVED = 1
+_EXIT_INFRA = 6
+
+
+@dataclass(frozen=True)
+class EvaluationRequest:
+    """What to evaluate: a folder or file of patches, patches of single targets, or the sealed gold; whom to trust."""
+
+    patches: Path | None = None
+    target_patches: Mapping[str, Path] = field(default_factory=dict)
+    gold: bool = False
+    public_keys: tuple[str, ...] = ()
+    output: Path | None = None
+
+    @classmethod
+    def from_command_line(cls, given: Mapping[str, Any]) -> EvaluationRequest:
+        """Return the request that the options of `evaluate` describe."""
+        pairs = [word.partition("=") for word in given["target_patches"]]
+        if any(not equals for _, equals, _ in pairs):
+            raise UsageError("--target-patch takes TARGET=FILE")
+        named = {name: Path(path) for name, _, path in pairs}
+        ways = [bool(given["patches"]), bool(named), bool(given["gold"])]
+        if sum(ways) != 1:
+            raise UsageError("give the patches in one way", hint="--patch PATH, --target-patch TARGET=FILE, or --gold")
+        return cls(given["patches"], named, bool(given["gold"]), tuple(given["public_keys"]), given["output"])
+
+    def read(self, task: str, contents: SealContents) -> dict[str, Patch | None]:
+        """Return a patch for each target; None where nothing was handed in."""
+        from packager.evaluate.predictions import Patch, Prediction, Predictions, read_predictions
+
+        names = sorted(contents.gold)
+        if self.gold:
+            return {name: Patch(data) for name, data in contents.gold.items()}
+        if self.target_patches:
+            patches = {name: path.read_bytes() for name, path in self.target_patches.items()}
+            found = Predictions({task: Prediction(patches)}).of(task, names)
+        else:
+            found = None if self.patches is None else read_predictions(self.patches).of(task, names)
+        return dict.fromkeys(names) if found is None else {**found}
+
+
+@dataclass(frozen=True)
+class InspectedLayer:
+    """One layer: the digests of its tar and its blob, and the blob's size in bytes."""
+
+    diff_id: str
+    digest: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """What an image is made of."""
+
+    task: str
+    manifest: str
+    content_id: str
+    layers: tuple[InspectedLayer, ...]
+    signatures: int
+    grants: int
+
+
+@dataclass(frozen=True)
+class Demonstrated:
+    """The whole walk of one task."""
+
+    manifest: str
+    content_id: str
+    checks: int
+    gold: Verdict
+    empty: Verdict
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether gold is resolved and nothing is not."""
+        return (self.gold.grade.outcome.value, self.empty.grade.outcome.value) == ("resolved", "unresolved")
+
+
+def evaluate(place: Place, task: str, request: EvaluationRequest, *, progress: Progress = silent) -> Verdict:
+    """Verify a task's image, open its seal, apply the patches, run the hidden tests and return the verdict."""
+    from packager.evaluate.judge import Judge
+    from packager.evaluate.verdict import format_verdict
+
+    engine = place.engine_now()
+    store = place.store()
+    with store.lease():
+        refuse_unverified(verify(place, task, public_keys=request.public_keys, progress=progress), task)
+        image = _image(place, store, task)
+        contents = _open(place, store, image, task)
+        patches = request.read(task, contents)
+        verdict = Judge(engine, store, progress).judge(image, contents, patches)
+    if request.output is not None:
+        write_atomic(request.output, format_verdict(verdict))
+    return verdict
+
+
+def refuse_unverified(checks: Sequence[Check], task: str) -> None:
+    """Raise the error of the first check that is a no: TrustError for signatures, IntegrityError for bytes."""
+    failed = next((check for check in checks if not check.ok), None)
+    if failed is None and checks:
+        return
+    if failed is None:
+        raise TrustError("nothing was verified", where=task)
+    kind = TrustError if failed.name in _SIGNATURE_CHECKS else IntegrityError
+    raise kind(f"check {failed.number}, {failed.name}: {failed.reason}", where=task, hint="wideswe-pack verify")
+
+
+def exit_code(verdict: Verdict) -> int:
+    """Return 0 for resolved, 6 when the machine is to blame, else 1."""
+    from packager.evaluate.grade import Outcome
+
+    codes = {Outcome.RESOLVED: 0, Outcome.INFRA: _EXIT_INFRA}
+    return codes.get(verdict.grade.outcome, _EXIT_UNRESOLVED)
+
+
+def _image(place: Place, store: Store, task: str) -> StoredImage:
+    from packager.evaluate.judge import read_image
+
+    return read_image(store, place.record(task))
+
+
+def _open(place: Place, store: Store, image: StoredImage, task: str) -> SealContents:
+    from packager.seal.bundle import open_seal
+    from packager.seal.grants import open_any_grant
+    from packager.seal.identities import read_identities
+
+    path = place.keys / EVALUATOR_KEY
+    if not path.is_file():
+        raise InputError("there is no evaluator key to open the seal with", where=str(path), hint="wideswe-pack keygen")
+    evaluators = "\n".join(read_identities(path))
+    identity = open_any_grant(store, image.record.grants, evaluators)
+    contents = open_seal(image.sealed(store), identity)
+    if contents.task != task:
+        raise TrustError(f"expected the seal of {task}, found that of {contents.task}", where=task)
+    return contents
+
+
+def inspect(place: Place, task: str) -> Inspected:
+    """Return what a task's image is made of."""
+    from packager.oci.config import content_id
+
+    image = _image(place, place.store(), task)
+    layers = tuple(
+        InspectedLayer(diff_id, layer.digest, layer.size)
+        for layer, diff_id in zip(image.layers, image.config.diff_ids, strict=True)
+    )
+    return Inspected(
+        task,
+        image.record.manifest.digest,
+        content_id(image.config.diff_ids, image.config_bytes),
+        layers,
+        len(image.record.signatures) + len(image.record.referrers),
+        len(image.record.grants),
+    )
+
+
+def demo(place: Place, task: str, *, progress: Progress = silent) -> Demonstrated:
+    """Walk the whole way with fresh keys in a folder of their own; the store is the usual one."""
+    with tempfile.TemporaryDirectory(prefix="wideswe-demo-") as folder:
+        own = replace(place, keys=Path(folder) / "keys")
+        keygen(own)
+        built = build(own, task, platform=PLATFORM, progress=progress)
+        sign(own, task, home="wideswe.invalid/demo")
+        checks = verify(own, task, progress=progress)
+        gold = evaluate(own, task, EvaluationRequest(gold=True), progress=progress)
+        targets = gold.grade.targets
+        empty = Path(folder) / "empty.patch"
+        empty.touch()
+        nothing = EvaluationRequest(target_patches=dict.fromkeys(targets, empty))
+        return Demonstrated(
+            built.manifest, built.content_id, len(checks), gold, evaluate(own, task, nothing, progress=progress)
+        )
+
+
+def audit(place: Place, task: str, *, progress: Progress = silent) -> tuple[Finding, ...]:
+    """Look for anything in a task's image that gives the answer away; needs the recipe and its repositories."""
+    from packager.build.audit import audit_image
+    from packager.build.audit_task import derive_task_secrets, trusted_layers
+    from packager.evaluate.judge import read_image
+
+    store, recipe = place.store(), place.recipe(task)
+    repositories = place.repositories(recipe)
+    with store.lease():
+        progress(Event("audit", message="reading what is public"))
+        secrets = derive_task_secrets(recipe, repositories)
+        image = read_image(store, place.record(task))
+        progress(Event("audit", message="searching the layers"))
+        found = audit_image(
+            image.tars(store), image.config_bytes, image.annotations, secrets, trusted_layers=trusted_layers(recipe)
+        )
+    return tuple(found)

@@ -1,0 +1,55 @@
+"""The verbs that look after the machine and the store: doctor, gc."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from packager.base.canonical import LIMIT_BYTES
+from packager.base.digests import hex_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from packager.api.place import Place
+    from packager.sandbox.probe import Capability
+    from packager.store.garbage import Garbage
+
+
+def images_in(place: Place) -> tuple[str, ...]:
+    """Return the tasks whose images the store has."""
+    return tuple(place.store().names("images"))
+
+
+def doctor(place: Place) -> tuple[Capability, ...]:
+    """Say what this machine can do, and how to get what is missing."""
+    from packager.sandbox.probe import probe_machine
+
+    there = next(path for path in (place.store_root, *place.store_root.parents) if path.is_dir())
+    return tuple(probe_machine(there))
+
+
+def can_build(found: Sequence[Capability]) -> bool:
+    """Tell whether the native engine can work here."""
+    return all(row.ok for row in found if row.required)
+
+
+def collect_garbage(place: Place) -> Garbage:
+    """Delete from the store what no image needs; a store in use is left alone and says so."""
+    store = place.store()
+    return store.collect_garbage(lambda: list(_kept(place)))
+
+
+def _kept(place: Place) -> Iterator[str]:
+    from packager.oci.config import parse_config
+    from packager.oci.manifest import parse_manifest
+
+    store = place.store()
+    for task in images_in(place):
+        for descriptor in place.record(task).manifests():
+            yield descriptor.digest
+            manifest = parse_manifest(store.read(descriptor.digest, LIMIT_BYTES))
+            yield manifest.config.digest
+            yield from (layer.digest for layer in manifest.layers)
+            if descriptor == place.record(task).manifest:
+                config = parse_config(store.read(manifest.config.digest, LIMIT_BYTES))
+                yield from (hex_of(diff_id) for diff_id in config.diff_ids)

@@ -1,0 +1,109 @@
+"""Where things are: the suite's folder, the store, the keys; and how the stages get at them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from packager.base.digests import digest_of
+from packager.base.errors import InputError, UsageError
+from packager.store.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from packager.base.progress import Progress
+    from packager.build.task import TaskBuild
+    from packager.lock.model import Lock
+    from packager.lock.repositories import Repositories
+    from packager.oci.record import ImageRecord
+    from packager.recipe.model import Recipe
+    from packager.sandbox.engine import Engine
+
+PLATFORM = "linux/amd64"
+SUITE = "wideswe"
+VERSION = "v1"
+RELEASE_KEY = "release.key"
+RELEASE_PUBLIC_KEY = "release.pub"
+ROOT_SECRET = "root.key"  # noqa: S105 - the name of a file
+EVALUATOR_KEY = "evaluator.key"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where things are: the suite's folder, the store, the keys; what to read before the network; mirrors; engine."""
+
+    root: Path
+    store_root: Path
+    keys: Path
+    inputs: tuple[Path, ...] = ()
+    engine: str = "native"
+    mirrors: Mapping[str, str] = field(default_factory=dict)
+
+    def store(self) -> Store:
+        """Return the store."""
+        return Store(self.store_root, inputs=self.inputs)
+
+    def file(self, task: str, platform: str, kind: str) -> Path:
+        """Return the path of a task's `lock`, `expected` or `sources` file."""
+        return self.root / "lockfiles" / f"{task}.{platform.replace('/', '-')}.{kind}.json"
+
+    def recipe(self, task: str) -> Recipe:
+        """Read a recipe."""
+        from packager.recipe.reader import read_recipe
+
+        return read_recipe(self.root / "recipes" / f"{task}.yaml")
+
+    def template(self, recipe: Recipe) -> str:
+        """Return the text of a recipe's template."""
+        from packager.build.render import template_path
+
+        return template_path(self.root / "images", recipe).read_text()
+
+    def lock(self, task: str, platform: str) -> Lock:
+        """Read a task's lock."""
+        from packager.lock.model import parse_lock
+
+        path = self.file(task, platform, "lock")
+        if not path.is_file():
+            raise InputError("there is no lock", where=str(path), hint=f"wideswe-pack lock --task {task}")
+        return parse_lock(path.read_bytes(), where=str(path))
+
+    def repositories(self, recipe: Recipe) -> Repositories:
+        """Return where a recipe's repositories come from."""
+        from packager.lock.git import GitSources
+        from packager.lock.repositories import Repositories
+
+        store = self.store()
+        return Repositories(recipe, GitSources(store, self.mirrors, self.root / "recipes"), store)
+
+    def engine_now(self) -> Engine:
+        """Return the engine that runs commands."""
+        if self.engine != "native":
+            raise UsageError(f"expected the engine native, found {self.engine!r}")
+        from packager.sandbox.native import NativeEngine, prepare_process
+
+        prepare_process()
+        return NativeEngine()
+
+    def task_build(self, task: str, platform: str, progress: Progress) -> TaskBuild:
+        """Return a locked task, ready to be built; a lock that no longer fits its recipe is refused."""
+        from packager.build.task import TaskBuild
+        from packager.lock.resolve import refuse_drift, wanted_of
+
+        engine = self.engine_now()
+        recipe, lock = self.recipe(task), self.lock(task, platform)
+        template = self.template(recipe)
+        refuse_drift(lock, wanted_of(recipe, template=digest_of(template.encode()), platform=platform))
+        return TaskBuild(recipe, lock, template, self.store(), self.repositories(recipe), engine, progress)
+
+    def record(self, task: str) -> ImageRecord:
+        """Return what the store knows of a task's image."""
+        from packager.oci.record import parse_record
+
+        data = self.store().name("images", task)
+        if data is None:
+            hint = f"wideswe-pack build --task {task}, or wideswe-pack pull REFERENCE"
+            raise InputError("there is no image of this task in the store", where=task, hint=hint)
+        return parse_record(data, where=f"image {task}")

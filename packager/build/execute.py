@@ -1,0 +1,235 @@
+"""Runs a Dockerfile's instructions as derivations: one key per instruction, one canonical layer per result.
+
+A derivation's key is the digest of everything that can change its result and never names the engine. Results are kept
+in the store, so an instruction whose key is known does no work, and an equal layer makes what follows equal too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from packager.base.canonical import format_canonical
+from packager.base.digests import Digest, hex_of
+from packager.base.errors import InputError
+from packager.base.progress import Event, Progress, silent
+from packager.build.results import Log, format_layer, parse_layer
+from packager.oci.entries import CANONICALISER_ID
+from packager.oci.layer import COMPRESSOR_ID, Layer, open_layer, unpack_layer, write_layer
+from packager.oci.tree import diff_trees, scan_tree
+from packager.sandbox.engine import Command, Streams
+from packager.sandbox.identity import SANDBOX_ID
+from packager.store.scratch import scratch_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from packager.build.dockerfile import Instruction
+    from packager.oci.entries import Entry
+    from packager.sandbox.engine import Engine, Tree
+    from packager.sandbox.fetches import FetchSource
+    from packager.store.store import Store
+
+_STEP_TIMEOUT_S = 7200.0
+
+
+@dataclass(frozen=True)
+class Input:
+    """One file under `inputs/`: what it is (part of the key), and how its entries are made, given a scratch folder."""
+
+    spec: Mapping[str, Any]
+    entries: Callable[[Path], Iterable[Entry]]
+
+
+@dataclass(frozen=True)
+class Fetches:
+    """The recorded fetches of one step: their digest (part of the key) and the source that answers them."""
+
+    digest: str
+    source: FetchSource
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stack of layers, lowest first, and what the image's config says about running it."""
+
+    layers: tuple[Layer, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
+    workdir: str = "/"
+    command: tuple[str, ...] = ()
+
+    def with_layer(self, layer: Layer | None) -> Stage:
+        """Return the stage with one more layer; a step that changed nothing adds none."""
+        return self if layer is None else replace(self, layers=(*self.layers, layer))
+
+
+@dataclass(frozen=True)
+class Builder:
+    """What a build works with; the steps named in `fresh` really run, since their fetches are being recorded."""
+
+    store: Store
+    engine: Engine
+    inputs: Mapping[str, Input]
+    fetches: Mapping[str, Fetches] = field(default_factory=dict)
+    images: Callable[[str], Stage] | None = None
+    platform: str = "linux/amd64"
+    progress: Progress = silent
+    fresh: frozenset[str] = frozenset()
+
+    def build(self, instructions: Sequence[Instruction]) -> Stage:
+        """Run all instructions and return the last stage."""
+        stages: dict[str, Stage] = {}
+        stage = Stage()
+        name = ""
+        for number, instruction in enumerate(instructions, 1):
+            text = f"{instruction.kind} {instruction.arguments}"
+            self.progress(Event("build", number, len(instructions), "steps", text[:100]))
+            if instruction.kind == "FROM":
+                stages[name] = stage
+                image, _, name = instruction.arguments.partition(" AS ")
+                stage = self._start(image.strip(), stages)
+                name = name.strip() or "final"
+                continue
+            stage = self._step(stage, instruction, stages)
+        return stage
+
+    def tree(self, layer: Layer) -> Path:
+        """Return the unpacked form of a layer, ready to be stacked."""
+
+        def fill(target: Path) -> None:
+            with open_layer(self.store, layer) as stream:
+                unpack_layer(stream, target, overlay_whiteouts=True)
+
+        return self.store.tree(hex_of(layer.diff_id), fill)
+
+    def placed(self, name: str) -> Layer:
+        """Return the layer that an input gives, the same whatever lies below it."""
+        given = self.inputs[name]
+
+        def work() -> Layer:
+            with scratch_folder(self.store.root) as scratch:
+                return write_layer(given.entries(scratch), self.store)
+
+        layer = self._once(self._key("add", input=dict(given.spec)), work)
+        if layer is None:
+            raise InputError("an input without any entry", where=name)
+        return layer
+
+    def _start(self, image: str, stages: Mapping[str, Stage]) -> Stage:
+        if image == "scratch":
+            return Stage()
+        if image in stages:
+            return stages[image]
+        if self.images is None:
+            raise InputError(f"base image {image!r} is not in the lock", where="Dockerfile", hint="wideswe-pack lock")
+        return self.images(image)
+
+    def _step(self, stage: Stage, instruction: Instruction, stages: Mapping[str, Stage]) -> Stage:
+        match instruction.kind:
+            case "ADD" | "COPY" | "RUN":
+                return stage.with_layer(self._layer(stage, instruction, stages))
+            case "ENV":
+                return replace(stage, env=tuple(sorted({**dict(stage.env), **dict(instruction.pairs)}.items())))
+            case "LABEL":
+                return replace(stage, labels=tuple(sorted({**dict(stage.labels), **dict(instruction.pairs)}.items())))
+            case "WORKDIR":
+                return replace(stage, workdir=instruction.arguments)
+            case _:
+                return replace(stage, command=instruction.argv)
+
+    def _layer(self, stage: Stage, instruction: Instruction, stages: Mapping[str, Stage]) -> Layer | None:
+        if instruction.kind == "ADD":
+            return self._add(instruction)
+        if instruction.kind == "COPY":
+            return self._copy(stage, instruction, stages)
+        return self._run(stage, instruction)
+
+    def _add(self, instruction: Instruction) -> Layer:
+        source, target = instruction.words
+        given = self.inputs.get(source)
+        if given is None or target != "/":
+            raise InputError(
+                f"ADD takes one of {sorted(self.inputs)} and /, found {instruction.arguments!r}",
+                where=f"Dockerfile:{instruction.line}",
+            )
+        return self.placed(source)
+
+    def _copy(self, stage: Stage, instruction: Instruction, stages: Mapping[str, Stage]) -> Layer | None:
+        option, *paths = instruction.words
+        other = stages.get(option.removeprefix("--from="))
+        if other is None or paths != ["/", "/"]:
+            raise InputError("only COPY --from=STAGE / / is supported", where=f"Dockerfile:{instruction.line}")
+        if stage.layers:
+            raise InputError("COPY --from must follow FROM scratch", where=f"Dockerfile:{instruction.line}")
+        key = self._key("copy", source=[layer.diff_id for layer in other.layers])
+
+        def work() -> Layer | None:
+            with self._open(other) as tree:
+                return write_layer(scan_tree(tree.lower), self.store)
+
+        return self._once(key, work)
+
+    def _run(self, stage: Stage, instruction: Instruction) -> Layer | None:
+        fetches = self.fetches.get(instruction.step)
+        key = self._key(
+            "run",
+            command=instruction.arguments,
+            env=dict(stage.env),
+            cwd=stage.workdir,
+            lower=[layer.diff_id for layer in stage.layers],
+            fetches=fetches.digest if fetches is not None else "",
+            sandbox=SANDBOX_ID,
+        )
+        if instruction.step in self.fresh:
+            return self._execute(stage, instruction, fetches)
+        return self._once(key, lambda: self._execute(stage, instruction, fetches))
+
+    def _execute(self, stage: Stage, instruction: Instruction, fetches: Fetches | None) -> Layer | None:
+        log = Log(self.progress, instruction.step or "run")
+        command = Command(
+            ("/bin/sh", "-c", instruction.arguments),
+            env=dict(stage.env),
+            cwd=stage.workdir,
+            timeout_s=_STEP_TIMEOUT_S,
+        )
+        with self._open(stage) as tree:
+            source = fetches.source if fetches is not None else None
+            ended = tree.run(command, Streams(log.write, log.write), fetches=source)
+            if ended.exit_code != 0:
+                raise self._failure(instruction, log, ended.exit_code)
+            changed = diff_trees(tree.lower, tree.root, upper=tree.upper)
+            return write_layer(changed, self.store) if changed else None
+
+    def _failure(self, instruction: Instruction, log: Log, exit_code: int) -> InputError:
+        where = f"step {instruction.step}" if instruction.step else f"Dockerfile:{instruction.line}"
+        text = log.tail().decode(errors="replace").strip()
+        return InputError(f"exit code {exit_code} from: {instruction.arguments}\n{text}", where=where)
+
+    @contextlib.contextmanager
+    def _open(self, stage: Stage) -> Iterator[Tree]:
+        trees = [self.tree(layer) for layer in stage.layers]
+        with scratch_folder(self.store.root) as scratch, self.engine.open_tree(trees, scratch=scratch) as tree:
+            yield tree
+
+    def _key(self, kind: str, **parts: object) -> Digest:
+        document = {
+            "kind": kind,
+            "canonicaliser": CANONICALISER_ID,
+            "compressor": COMPRESSOR_ID,
+            "platform": self.platform,
+            **parts,
+        }
+        return self.store.put(format_canonical(document))
+
+    def _once(self, key: Digest, work: Callable[[], Layer | None]) -> Layer | None:
+        with self.store.lock(f"derivation-{hex_of(key)}"):
+            kept = self.store.result(key)
+            layer = None if kept is None else parse_layer(kept)
+            if kept is not None and (layer is None or self.store.has(layer.digest)):
+                return layer
+            layer = work()
+            self.store.put_result(key, format_layer(layer))
+            return layer

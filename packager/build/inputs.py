@@ -1,0 +1,154 @@
+"""The files under `inputs/`: each is described by what the lock pins, and made only when its layer is not known yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from packager.base.canonical import format_readable
+from packager.base.digests import digest_of
+from packager.build.execute import Input
+from packager.build.render import toolchain_kinds
+from packager.lock.bootstrap import CONFIGURE_SCRIPT, Deb, bootstrap_entries
+from packager.lock.toolchains import toolchain_entries
+from packager.oci.entries import Kind, dir_entry, file_entry, sort_key
+from packager.recipe.globs import matches_any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from packager.lock.model import Lock, LockedRepo
+    from packager.lock.repositories import Checkout, Repositories
+    from packager.oci.entries import Entry
+    from packager.recipe.model import Recipe
+    from packager.store.store import Store
+
+TASK_SCHEMA = "wideswe-task/1"
+SEAL_PATH = b"opt/wideswe/sealed.age"
+TASK_PATH = b"opt/wideswe/task.json"
+PROMPT_PATH = b"opt/wideswe/prompt.md"
+
+
+def task_inputs(recipe: Recipe, lock: Lock, *, store: Store, repositories: Repositories) -> dict[str, Input]:
+    """Return the inputs of a task's Dockerfile by their path in the context, without the sealed one."""
+    found = {"bootstrap": _bootstrap(lock, store), "task": _task(recipe, lock)}
+    for kind in toolchain_kinds(recipe):
+        found[f"toolchain-{kind}"] = _toolchain(kind, lock, store)
+    locked = {repo.name: repo for repo in lock.repos}
+    for target in recipe.targets:
+        given = _Repository(locked[target.name], target.history, repositories)
+        found[f"manifests-{target.name}"] = given.manifests(target.manifests)
+        found[f"history-{target.name}"] = given.history()
+        found[f"target-{target.name}"] = given.files()
+    for context in recipe.contexts:
+        found[f"context-{context.name}"] = _Repository(locked[context.name], context.history, repositories).whole()
+    return {f"inputs/{name}.tar": given for name, given in found.items()}
+
+
+def seal_input(sealed: bytes) -> Input:
+    """Return the input that puts the sealed answer into the image."""
+    return Input({"kind": "seal", "digest": digest_of(sealed)}, lambda _: _placed({SEAL_PATH: sealed}))
+
+
+class _Repository:
+    """The layers of one repository at its locked commit: its files, its history, both, or a few files."""
+
+    def __init__(self, locked: LockedRepo, history: str, repositories: Repositories) -> None:
+        self._locked = locked
+        self._history = history
+        self._repositories = repositories
+        self._place = f"workspace/{locked.name}".encode()
+
+    def files(self) -> Input:
+        return self._input("checkout", lambda checkout: checkout.tree_entries(self._place))
+
+    def history(self) -> Input:
+        return self._input("history", lambda checkout: checkout.git_entries(self._place))
+
+    def whole(self) -> Input:
+        return self._input(
+            "repository",
+            lambda checkout: [*checkout.tree_entries(self._place), *checkout.git_entries(self._place)],
+        )
+
+    def manifests(self, patterns: tuple[str, ...]) -> Input:
+        def chosen(checkout: Checkout) -> Iterable[Entry]:
+            skip = len(self._place) + 1
+            entries = checkout.tree_entries(self._place)
+            files = [one for one in entries if one.kind is not Kind.DIR]
+            return [one for one in files if matches_any(patterns, one.path[skip:].decode("utf-8", "surrogateescape"))]
+
+        return self._input("manifests", chosen, patterns=list(patterns))
+
+    def _input(self, kind: str, choose: Callable[[Checkout], Iterable[Entry]], **more: object) -> Input:
+        spec: dict[str, Any] = {
+            "kind": kind,
+            "name": self._locked.name,
+            "tree": self._locked.tree,
+            "pack": self._locked.pack_digest,
+            "history": self._history,
+            **more,
+        }
+        return Input(spec, lambda _: _with_ancestors(choose(self._repositories.locked(self._locked))))
+
+
+def _bootstrap(lock: Lock, store: Store) -> Input:
+    packages = lock.base.packages
+    spec = {
+        "kind": "bootstrap",
+        "suite": lock.base.suite,
+        "packages": [blob.digest for blob in packages],
+        "script": digest_of(CONFIGURE_SCRIPT.encode()),
+    }
+
+    def entries(scratch: Path) -> Iterable[Entry]:
+        debs = [Deb(blob.key.rpartition("/")[2], store.path(blob.digest)) for blob in packages]
+        return bootstrap_entries(debs, suite=lock.base.suite, scratch=scratch)
+
+    return Input(spec, entries)
+
+
+def _toolchain(kind: str, lock: Lock, store: Store) -> Input:
+    kinds = {"node", "npm"} if kind == "node" else {kind}
+    rows = [toolchain for toolchain in lock.toolchains if toolchain.kind in kinds]
+    spec = {"kind": "toolchain", "toolchain": kind, "blobs": [row.blob.digest for row in rows]}
+    return Input(spec, lambda scratch: toolchain_entries(rows, store, scratch))
+
+
+def _task(recipe: Recipe, lock: Lock) -> Input:
+    prompt = recipe.file(recipe.prompt).read_bytes()
+    task = format_readable(
+        {
+            "schema": TASK_SCHEMA,
+            "task": recipe.id,
+            "kind": recipe.kind,
+            "relation": recipe.relation,
+            "ecosystem": recipe.ecosystem,
+            "platform": lock.platform,
+            "prompt": "/" + PROMPT_PATH.decode(),
+            "targets": [_public(target) for target in recipe.targets],
+            "contexts": [_public(context) for context in recipe.contexts],
+        }
+    )
+    spec = {"kind": "task", "prompt": digest_of(prompt), "task": digest_of(task)}
+    return Input(spec, lambda _: _placed({PROMPT_PATH: prompt, TASK_PATH: task}))
+
+
+def _public(source: object) -> Mapping[str, str]:
+    name, commit = source.name, source.commit  # type: ignore[attr-defined]
+    return {"name": name, "path": f"/workspace/{name}", "commit": commit}
+
+
+def _placed(files: Mapping[bytes, bytes]) -> list[Entry]:
+    return _with_ancestors(file_entry(path, data) for path, data in files.items())
+
+
+def _with_ancestors(entries: Iterable[Entry]) -> list[Entry]:
+    """Return entries in canonical order, each folder on the way among them."""
+    found = {entry.path: entry for entry in entries}
+    for path in list(found):
+        parent = path.rpartition(b"/")[0]
+        while parent and parent not in found:
+            found[parent] = dir_entry(parent)
+            parent = parent.rpartition(b"/")[0]
+    return sorted(found.values(), key=sort_key)

@@ -1,0 +1,125 @@
+"""Records what a task's dependency steps fetch, twice from empty, and proves by an offline run that it is enough."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from packager.base.canonical import format_canonical
+from packager.base.digests import BLOCK_BYTES, digest_of
+from packager.base.errors import InputError
+from packager.base.progress import Event
+from packager.build.execute import Builder, Fetches
+from packager.lock.ecosystems import web
+from packager.lock.replay import Replay
+from packager.oci.layer import open_layer
+from packager.oci.tar_reader import read_tar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from packager.build.dockerfile import Instruction
+    from packager.lock.model import AbsentFetch, LockedFetch
+    from packager.lock.recorder import Recorder
+    from packager.lock.sources import Source
+    from packager.oci.layer import Layer
+    from packager.oci.tar_reader import EntryReader
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What the steps fetched, what they asked for in vain, and where those things are that no registry lists."""
+
+    fetches: tuple[LockedFetch, ...] = ()
+    absent: tuple[AbsentFetch, ...] = ()
+    sources: tuple[Source, ...] = ()
+
+
+def replay_fetches(
+    builder: Builder, fetches: Sequence[LockedFetch], absent: Sequence[AbsentFetch]
+) -> dict[str, Fetches]:
+    """Return, by step, the source that answers from the lock alone; the digest covers every row of the step."""
+    found: dict[str, Fetches] = {}
+    for step in sorted({row.step for row in fetches} | {row.step for row in absent}):
+        here = tuple(row for row in fetches if row.step == step)
+        missing = tuple(row for row in absent if row.step == step)
+        rows = [[row.blob.alias, row.blob.key, row.blob.digest, row.media_type] for row in here]
+        gone = [[row.alias, row.key] for row in missing]
+        digest = digest_of(format_canonical({"fetches": rows, "absent": gone}))
+        found[step] = Fetches(digest, Replay(builder.store, here, missing))
+    return found
+
+
+def record_fetches(
+    builder: Builder, instructions: Sequence[Instruction], new_recorder: Callable[[], Recorder]
+) -> Recording:
+    """Run the dependency steps twice against the network and once against the recording; all three must agree."""
+    steps = frozenset(found.step for found in instructions if found.step.endswith("/dependencies"))
+    if not steps:
+        return Recording()
+    last = max(number for number, found in enumerate(instructions) if found.step in steps)
+    part = instructions[: last + 1]
+    first, layers = _record(builder, part, steps, new_recorder)
+    second, again = _record(builder, part, steps, new_recorder)
+    _expect_same_rows(first, second)
+    _expect_same_layers(builder, layers, again, what="recorded twice")
+    builder.progress(Event("lock", message="proving the recording by an offline run"))
+    offline = replace(builder, fetches=replay_fetches(builder, first.fetches, first.absent), fresh=steps)
+    _expect_same_layers(builder, layers, offline.build(part).layers, what="recorded and replayed")
+    return first
+
+
+def _record(
+    builder: Builder,
+    instructions: Sequence[Instruction],
+    steps: frozenset[str],
+    new_recorder: Callable[[], Recorder],
+) -> tuple[Recording, tuple[Layer, ...]]:
+    recorders = {step: new_recorder() for step in sorted(steps)}
+    sources = {step: Fetches("recording", recorder) for step, recorder in recorders.items()}
+    stage = replace(builder, fetches=sources, fresh=steps).build(instructions)
+    fetches = tuple(row for step, recorder in recorders.items() for row in recorder.fetches(step))
+    absent = tuple(row for step, recorder in recorders.items() for row in recorder.absent(step))
+    where = tuple(row for recorder in recorders.values() for row in recorder.sources() if row.alias == web.ALIAS)
+    return Recording(fetches, absent, where), stage.layers
+
+
+def _expect_same_rows(first: Recording, second: Recording) -> None:
+    ours, theirs = (
+        {(row.step, row.blob.alias, row.blob.key, row.blob.digest) for row in one.fetches} for one in (first, second)
+    )
+    odd = sorted(ours ^ theirs)
+    if odd:
+        step, alias, key, _ = odd[0]
+        raise InputError(
+            f"two recordings differ in {len(odd)} fetches, first: {alias} {key}",
+            where=f"step {step}",
+            hint="pin what the command installs (a lock file, exact versions, --require-hashes)",
+        )
+
+
+def _expect_same_layers(builder: Builder, ours: Sequence[Layer], theirs: Sequence[Layer], *, what: str) -> None:
+    for number, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+        if one.diff_id != other.diff_id:
+            path = _first_difference(builder, one, other)
+            raise InputError(
+                f"layer {number} {what} differs, first at {path}",
+                where="lock",
+                hint="a step writes a time, a random name or the order of a directory; see BUILD_NOTES.md",
+            )
+
+
+def _first_difference(builder: Builder, one: Layer, other: Layer) -> str:
+    with open_layer(builder.store, one) as left, open_layer(builder.store, other) as right:
+        for (ours, our_bytes), (theirs, their_bytes) in zip(read_tar(left), read_tar(right), strict=False):
+            if ours != theirs or _digest(our_bytes) != _digest(their_bytes):
+                return min(ours.path, theirs.path).decode(errors="backslashreplace")
+    return "the end of the shorter layer"
+
+
+def _digest(stream: EntryReader) -> bytes:
+    found = hashlib.sha256()
+    while block := stream.read(BLOCK_BYTES):
+        found.update(block)
+    return found.digest()

@@ -1,0 +1,143 @@
+"""What labs and auditors call: evaluate, inspect, audit, and the demonstration of the whole walk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from packager.cli.place import Options, task_options
+from packager.cli.screen import progress_on_screen, show, table
+
+if TYPE_CHECKING:
+    from packager.evaluate.verdict import Verdict
+
+_NAMES = click.argument("names", nargs=-1, metavar="[TASK]...")
+_TASKS = click.option("--task", "tasks", multiple=True, metavar="ID", help="The task; repeats.")
+
+
+@click.command("evaluate", epilog="Example: wideswe-pack evaluate --task hello-wide-001 --patch answers/")
+@_NAMES
+@_TASKS
+@click.option(
+    "--patch",
+    "patches",
+    type=click.Path(path_type=Path, exists=True),
+    default=None,
+    help="A folder with TARGET.patch files, or JSONL predictions.",
+)
+@click.option(
+    "--target-patch", "target_patches", multiple=True, metavar="TARGET=FILE", help="The patch of one target; repeats."
+)
+@click.option("--gold", is_flag=True, help="Evaluate the sealed gold patch, to check the image.")
+@click.option(
+    "--key",
+    "public_keys",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False),
+    help="Trusted public key (default: release.pub in the keys folder); repeats.",
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    help="Also write the verdict to this file.",
+)
+@click.pass_obj
+def evaluate_command(options: Options, /, names: tuple[str, ...], tasks: tuple[str, ...], **given: object) -> int:
+    """Verify the image, open its seal, apply the patches and run the hidden tests offline.
+
+    Exit code 0 when every task is resolved, 1 when one is not, 6 when the machine and not the patch is to blame.
+    """
+    from packager import api
+    from packager.base.errors import UsageError
+
+    chosen = (*names, *tasks)
+    if not chosen:
+        raise UsageError("no task named", hint="--task ID")
+    request = api.EvaluationRequest.from_command_line(given)
+    worst = 0
+    with progress_on_screen(options) as progress:
+        for task in chosen:
+            verdict = api.evaluate(options.place(), task, request, progress=progress)
+            show(options, verdict, describe(verdict))
+            worst = max(worst, api.exit_code(verdict))
+    return worst
+
+
+def describe(verdict: Verdict) -> str:
+    """Return a verdict as text for people."""
+    rows = [
+        (
+            name,
+            row.outcome.value,
+            f"{row.fail_to_pass.passed}/{row.fail_to_pass.total}",
+            f"{row.pass_to_pass.passed}/{row.pass_to_pass.total}",
+            row.reason,
+        )
+        for name, row in verdict.grade.targets.items()
+    ]
+    head = f"{verdict.task}: {verdict.grade.outcome.value}\n"
+    return head + table(("TARGET", "OUTCOME", "FAIL_TO_PASS", "PASS_TO_PASS", "REASON"), rows)
+
+
+@click.command("inspect", epilog="Example: wideswe-pack inspect --task hello-wide-001 --json")
+@_NAMES
+@task_options
+@click.pass_obj
+def inspect_command(options: Options, names: tuple[str, ...], tasks: tuple[str, ...], *, every: bool) -> None:
+    """Show what an image is made of: ids, layers with their sizes, signatures, grants."""
+    from packager import api
+
+    place = options.place()
+    for task in (*names, *tasks) or (api.images_in(place) if every else ()):
+        found = api.inspect(place, task)
+        rows = [(str(number), layer.diff_id, str(layer.size)) for number, layer in enumerate(found.layers)]
+        facts = (
+            f"manifest    {found.manifest}",
+            f"content id  {found.content_id}",
+            f"signatures  {found.signatures}",
+            f"grants      {found.grants}",
+        )
+        show(options, found, "\n".join((task, *facts)) + "\n" + table(("LAYER", "DIFF ID", "BYTES"), rows))
+
+
+@click.command("audit", epilog="Example: wideswe-pack audit --task hello-wide-001")
+@task_options
+@click.pass_obj
+def audit_command(options: Options, tasks: tuple[str, ...], *, every: bool) -> int:
+    """Look for anything in an image that gives the answer away; exit 1 if there is something."""
+    from packager import api
+    from packager.cli.place import chosen_tasks
+
+    clean = True
+    with progress_on_screen(options) as progress:
+        for task in chosen_tasks(options, tasks, every=every):
+            findings = api.audit(options.place(), task, progress=progress)
+            clean = clean and not findings
+            rows = [(str(found.kind), str(found.layer), found.path, found.detail) for found in findings]
+            text = table(("KIND", "LAYER", "PATH", "DETAIL"), rows) if rows else "nothing found"
+            show(options, findings, f"{task}: {text}")
+    return 0 if clean else 1
+
+
+@click.command("demo", epilog="Example: wideswe-pack demo")
+@click.option("--task", default="hello-wide-001", show_default=True, help="The task to walk through.")
+@click.pass_obj
+def demo_command(options: Options, task: str) -> int:
+    """Walk the whole way with fresh keys: build, sign, verify, evaluate the gold patch and an empty one."""
+    from packager import api
+
+    with progress_on_screen(options) as progress:
+        shown = api.demo(options.place(), task, progress=progress)
+    lines = (
+        f"{task}",
+        f"  manifest       {shown.manifest}",
+        f"  content id     {shown.content_id}",
+        f"  verified       {shown.checks} checks passed",
+        f"  gold patch     {shown.gold.grade.outcome.value}",
+        f"  empty patch    {shown.empty.grade.outcome.value}",
+    )
+    show(options, shown, "\n".join(lines))
+    return 0 if shown.as_expected else 1

@@ -1,0 +1,42 @@
+"""What looks after the machine: doctor, gc, completion."""
+
+from __future__ import annotations
+
+import click
+
+from packager.cli.place import Options
+from packager.cli.screen import show, table
+
+
+@click.command("doctor", epilog="Example: wideswe-pack doctor")
+@click.pass_obj
+def doctor_command(options: Options) -> int:
+    """Say what this machine can do, and how to get what is missing."""
+    from packager import api
+
+    found = api.doctor(options.place())
+    rows = [(row.name, "ok" if row.ok else "missing", row.detail, "" if row.ok else row.hint) for row in found]
+    show(options, found, table(("WHAT", "", "DETAIL", "HOW TO GET IT"), rows))
+    return 0 if api.can_build(found) else 1
+
+
+@click.command("gc", epilog="Example: wideswe-pack gc")
+@click.pass_obj
+def gc_command(options: Options) -> None:
+    """Delete from the store what no image and no running work needs."""
+    from packager import api
+
+    freed = api.collect_garbage(options.place())
+    show(options, freed, f"{freed.blobs} blobs and {freed.trees} unpacked layers deleted, {freed.size_bytes} bytes")
+
+
+@click.command("completion", epilog='Example: eval "$(wideswe-pack completion bash)"')
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion_command(ctx: click.Context, shell: str) -> None:
+    """Print the completion script of a shell."""
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    if kind is not None:
+        click.echo(kind(ctx.find_root().command, {}, "wideswe-pack", "_WIDESWE_PACK_COMPLETE").source())

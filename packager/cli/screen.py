@@ -1,0 +1,118 @@
+"""What a person sees: progress on standard error, results on standard output."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import threading
+import time
+from dataclasses import asdict, is_dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from packager.base.progress import Event, Progress
+    from packager.cli.place import Options
+
+_PLAIN_INTERVAL_S = 5.0
+
+
+@contextlib.contextmanager
+def progress_on_screen(options: Options) -> Iterator[Progress]:
+    """Give a progress that draws bars on a terminal and writes a line now and then elsewhere."""
+    if options.quiet:
+        yield lambda _event: None
+    elif sys.stderr.isatty():
+        with _Bars() as bars:
+            yield bars
+    else:
+        yield _Lines()
+
+
+class _Lines:
+    """For logs: a line when a piece of work begins or ends, and one every few seconds between."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, event: Event) -> None:
+        now = time.monotonic()
+        with self._lock:
+            known = self._last.get(event.task)
+            if known is not None and now - known < _PLAIN_INTERVAL_S and not event.finished:
+                return
+            self._last[event.task] = now
+        count = f" {event.done}/{event.total} {event.unit}" if event.total else ""
+        sys.stderr.write(f"{event.task}{count} {event.message}".rstrip() + "\n")
+
+
+class _Bars:
+    """For terminals: one bar per piece of work, drawn by rich when the first event comes."""
+
+    def __init__(self) -> None:
+        self._progress: Any = None
+        self._tasks: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def __call__(self, event: Event) -> None:
+        with self._lock:
+            if self._progress is None:
+                self._progress = self._start()
+            if event.task not in self._tasks:
+                self._tasks[event.task] = self._progress.add_task(event.task, total=None, message="")
+            task = self._tasks[event.task]
+            self._progress.update(task, completed=event.done, total=event.total or None, message=event.message[:80])
+            if event.finished:
+                self._progress.remove_task(self._tasks.pop(event.task))
+
+    def _start(self) -> Any:  # noqa: ANN401 - rich is imported only here
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[message]}", markup=False),
+        )
+        progress = Progress(*columns, console=Console(stderr=True), transient=True)
+        progress.start()
+        return progress
+
+
+def show(options: Options, value: object, text: str) -> None:
+    """Print a result: `text` for people, or `value` as one line of JSON."""
+    click.echo(json.dumps(plain(value), sort_keys=True, ensure_ascii=False) if options.as_json else text)
+
+
+def plain(value: object) -> object:
+    """Return dataclasses, tuples, paths and enums as JSON values."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(asdict(value))
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(item) for item in value]
+    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return rows under a head, in columns as wide as they need to be."""
+    lines = [list(head), *(list(row) for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )

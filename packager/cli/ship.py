@@ -1,0 +1,95 @@
+"""What carries images from authors to labs: keygen, sign, push, pull, verify."""
+
+from __future__ import annotations
+
+import click
+
+from packager.cli.place import Options, chosen_tasks, task_options
+from packager.cli.screen import progress_on_screen, show, table
+
+
+@click.command("keygen", epilog="Example: WIDESWE_PASSWORD=… wideswe-pack keygen")
+@click.pass_obj
+def keygen_command(options: Options) -> None:
+    """Make the keys of a suite: release key (cosign's format), suite root secret, evaluator key (age's format)."""
+    from packager import api
+
+    made = api.keygen(options.place())
+    show(options, made, "\n".join(str(path) for path in made))
+
+
+@click.command("sign", epilog="Example: wideswe-pack sign --task hello-wide-001 --home registry.example.org/wideswe")
+@task_options
+@click.option("--home", required=True, metavar="REGISTRY/NAMESPACE", help="The canonical home that signatures name.")
+@click.option("--version", "version", default="v1", show_default=True, help="The immutable tag that signatures name.")
+@click.option("--grant-to", multiple=True, metavar="AGE1…", help="Recipients of a grant (default: the own evaluator).")
+@click.pass_obj
+def sign_command(
+    options: Options, tasks: tuple[str, ...], *, every: bool, home: str, version: str, grant_to: tuple[str, ...]
+) -> None:
+    """Sign built images in both of cosign's forms, and grant the evaluators their key."""
+    from packager import api
+
+    for task in chosen_tasks(options, tasks, every=every):
+        signed = api.sign(options.place(), task, home=home, version=version, grant_to=grant_to)
+        show(options, signed, f"{task}: signed {signed.reference} {signed.manifest}")
+
+
+@click.command("push", epilog="Example: wideswe-pack push --task hello-wide-001 --to localhost:5000/wideswe")
+@task_options
+@click.option("--to", "namespace", required=True, metavar="REGISTRY/NAMESPACE", help="Where to push.")
+@click.option("--version", "version", default="v1", show_default=True, help="The tag.")
+@click.pass_obj
+def push_command(options: Options, tasks: tuple[str, ...], *, every: bool, namespace: str, version: str) -> None:
+    """Push images with their signatures and grants to a registry."""
+    from packager import api
+
+    with progress_on_screen(options) as progress:
+        for task in chosen_tasks(options, tasks, every=every):
+            pushed = api.push(options.place(), task, namespace=namespace, version=version, progress=progress)
+            show(options, pushed, f"{task}: {pushed.reference}@{pushed.manifest}")
+
+
+@click.command("pull", epilog="Example: wideswe-pack pull localhost:5000/wideswe/hello-wide-001:v1")
+@click.argument("references", nargs=-1, required=True)
+@click.pass_obj
+def pull_command(options: Options, references: tuple[str, ...]) -> None:
+    """Pull images with their signatures and grants; every byte is checked while it is read."""
+    from packager import api
+
+    with progress_on_screen(options) as progress:
+        for reference in references:
+            pulled = api.pull(options.place(), reference, progress=progress)
+            show(options, pulled, f"{pulled.task}: {pulled.reference}@{pulled.manifest}")
+
+
+@click.command("verify", epilog="Example: wideswe-pack verify --task hello-wide-001 --key release.pub")
+@click.argument("names", nargs=-1, metavar="[TASK]...")
+@click.option("--task", "tasks", multiple=True, metavar="ID", help="The task; repeats.")
+@click.option(
+    "--key",
+    "public_keys",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False),
+    help="Trusted public key (default: release.pub in the keys folder); repeats.",
+)
+@click.option("--identity", default=None, metavar="HOME/TASK:TAG", help="The name that the signature must carry.")
+@click.pass_obj
+def verify_command(
+    options: Options, names: tuple[str, ...], tasks: tuple[str, ...], public_keys: tuple[str, ...], identity: str | None
+) -> int:
+    """Check an image from its manifest to its last byte: a numbered list that ends in yes or the first no."""
+    from packager import api
+    from packager.base.errors import UsageError
+
+    chosen = (*names, *tasks)
+    if not chosen:
+        raise UsageError("no task named", hint="--task ID")
+    good = True
+    with progress_on_screen(options) as progress:
+        for task in chosen:
+            checks = api.verify(options.place(), task, public_keys=public_keys, identity=identity, progress=progress)
+            good = good and bool(checks) and all(check.ok for check in checks)
+            rows = [(str(check.number), check.name, "ok" if check.ok else "NO", check.reason) for check in checks]
+            show(options, checks, f"{task}\n" + table(("#", "CHECK", "", "REASON"), rows))
+    return 0 if good else 1

@@ -1,0 +1,142 @@
+"""Judges patches against a verified image in the store: opens its seal, runs the tests, grades, binds the verdict."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING
+
+from packager import __version__
+from packager.base.canonical import LIMIT_BYTES
+from packager.base.digests import BLOCK_BYTES, hex_of
+from packager.base.errors import InputError, IntegrityError
+from packager.base.progress import Progress, silent
+from packager.evaluate.expected import parse_expected
+from packager.evaluate.grade import grade_target, grade_task
+from packager.evaluate.profile import parse_profile
+from packager.evaluate.run import Session
+from packager.evaluate.verdict import Verdict
+from packager.oci.config import parse_config
+from packager.oci.layer import Layer, open_layer, unpack_layer
+from packager.oci.manifest import parse_manifest
+from packager.oci.tar_reader import read_tar
+from packager.seal.bundle import SEALED_PATH
+from packager.trust.layers import LIMIT_BYTES as LAYER_LIMIT_BYTES
+from packager.trust.layers import measure_layer, open_bounded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from packager.evaluate.expected import ExpectedCases
+    from packager.evaluate.predictions import Patch
+    from packager.oci.config import ImageConfig
+    from packager.oci.descriptor import Descriptor
+    from packager.oci.record import ImageRecord
+    from packager.sandbox.engine import Engine
+    from packager.seal.bundle import SealContents
+    from packager.store.store import Store
+
+
+@dataclass(frozen=True)
+class StoredImage:
+    """An image in the store: its record, its config, and its layers' descriptors, lowest first, the seal last."""
+
+    record: ImageRecord
+    config: ImageConfig
+    layers: tuple[Descriptor, ...]
+    config_bytes: bytes = field(repr=False)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+    def tars(self, store: Store) -> Iterator[IO[bytes]]:
+        """Yield every layer's tar, lowest first, each open until the next is asked for."""
+        for descriptor in self.layers:
+            with open_bounded(store, descriptor, limit_bytes=LAYER_LIMIT_BYTES) as stream:
+                yield io.BufferedReader(stream, BLOCK_BYTES)
+
+    def sealed(self, store: Store) -> bytes:
+        """Return the sealed file of the last layer."""
+        with open_bounded(store, self.layers[-1], limit_bytes=LAYER_LIMIT_BYTES) as stream:
+            for entry, reader in read_tar(io.BufferedReader(stream, BLOCK_BYTES)):
+                if entry.path == SEALED_PATH:
+                    return reader.read()
+        raise IntegrityError(f"the last layer has no {SEALED_PATH.decode()}", where=self.record.manifest.digest)
+
+    def trees(self, store: Store, *, progress: Progress = silent) -> list[Path]:
+        """Return the unpacked layers without the seal; those that are not unpacked yet are measured and unpacked."""
+        pairs = zip(self.layers[:-1], self.config.diff_ids[:-1], strict=True)
+        return [_tree(store, descriptor, hex_of(diff_id), progress) for descriptor, diff_id in pairs]
+
+
+def read_image(store: Store, record: ImageRecord) -> StoredImage:
+    """Return the image that a record names."""
+    manifest = parse_manifest(store.read(record.manifest.digest, LIMIT_BYTES))
+    config_bytes = store.read(manifest.config.digest, LIMIT_BYTES)
+    config = parse_config(config_bytes)
+    if len(config.diff_ids) != len(manifest.layers) or not manifest.layers:
+        raise IntegrityError("config and manifest name different layers", where=record.manifest.digest)
+    return StoredImage(record, config, manifest.layers, config_bytes, manifest.annotations)
+
+
+def _tree(store: Store, descriptor: Descriptor, diff_hex: str, progress: Progress) -> Path:
+    def fill(target: Path) -> None:
+        measured = measure_layer(store, descriptor, progress=progress)
+        if hex_of(measured.diff_id) != diff_hex:
+            raise IntegrityError(f"expected diff id {diff_hex}, found {measured.diff_id}", where=descriptor.digest)
+        layer = Layer(measured.diff_id, descriptor.digest, descriptor.size, measured.diff_size, descriptor.media_type)
+        with open_layer(store, layer) as stream:
+            unpack_layer(stream, target, overlay_whiteouts=True)
+
+    return store.tree(diff_hex, fill)
+
+
+@dataclass(frozen=True)
+class Judge:
+    """What judging needs beside image, seal and patches."""
+
+    engine: Engine
+    store: Store
+    progress: Progress = silent
+
+    def judge(self, image: StoredImage, contents: SealContents, patches: Mapping[str, Patch | None]) -> Verdict:
+        """Run the hidden tests over an image with the patches applied, and return the verdict."""
+        profile = parse_profile(contents.profile)
+        names = [target.name for target in profile.targets]
+        expected = _expected(contents, names)
+        _refuse_strangers(patches, names, contents.task)
+        session = Session(
+            engine=self.engine,
+            layers=image.trees(self.store, progress=self.progress),
+            env=dict(pair.partition("=")[::2] for pair in image.config.env),
+            profile=profile,
+            hidden=contents.hidden,
+            store_root=self.store.root,
+            progress=self.progress,
+        )
+        given = {name: patches.get(name) for name in names}
+        tested = session.run(given)
+        return Verdict(
+            task=contents.task,
+            image=image.record.manifest.digest,
+            tool=__version__,
+            grade=grade_task({name: grade_target(expected[name], tested[name].run) for name in names}),
+            patches={name: None if patch is None else patch.digest for name, patch in given.items()},
+            durations_ms={name: round(tested[name].seconds * 1000) for name in names},
+        )
+
+
+def _expected(contents: SealContents, names: list[str]) -> dict[str, ExpectedCases]:
+    if contents.expected is None or set(contents.expected) != set(names):
+        raise InputError(
+            "this image was never validated: it does not say which tests count",
+            where=contents.task,
+            hint="its authors must run wideswe-pack validate and build again",
+        )
+    return {name: parse_expected(lists, where=f"seal: {name}") for name, lists in contents.expected.items()}
+
+
+def _refuse_strangers(patches: Mapping[str, Patch | None], names: list[str], task: str) -> None:
+    unknown = sorted(set(patches) - set(names))
+    if unknown:
+        hint = f"targets of this task: {', '.join(names)}"
+        raise InputError(f"a patch for {', '.join(unknown)}, which is no target", where=task, hint=hint)

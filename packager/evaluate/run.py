@@ -1,0 +1,202 @@
+"""Runs the tests of a task over its image: patches, hidden tests, prepare, test; reports come back as values.
+
+Every run has a fresh file system. Protected files and hidden tests are written after the patch, and once more after the
+prepare commands, which run code that the patch can change. Reports lie in a folder of their own outside the checkout.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from packager.base.errors import InputError, WorldError
+from packager.base.progress import Event, Progress, silent
+from packager.build.results import Log
+from packager.evaluate.grade import End, TargetRun
+from packager.evaluate.predictions import Patch
+from packager.evaluate.readers import read_results
+from packager.evaluate.results import Results
+from packager.evaluate.workspace import Workspace
+from packager.sandbox.engine import Bind, Command, Streams
+from packager.sandbox.identity import ROOM_IN_TREE
+from packager.store.scratch import scratch_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from packager.evaluate.profile import Profile, TargetProfile
+    from packager.evaluate.workspace import HiddenFiles
+    from packager.sandbox.engine import Ended, Engine, Tree
+
+REPORT_FOLDER = f"{ROOM_IN_TREE}/report"
+PREPARE_TIMEOUT_S = 1800.0
+REPORT_LIMIT_BYTES = 256 << 20
+KILLED = 128
+NO_CHANGE = Patch(b"")
+
+
+@dataclass(frozen=True)
+class Tested:
+    """What became of one target: the run as grading takes it, how long it took, and the end of its output."""
+
+    run: TargetRun
+    seconds: float = 0.0
+    log: bytes = b""
+
+
+@dataclass(frozen=True)
+class Session:
+    """What all runs over one image share; `layers` are unpacked, lowest first, without the seal."""
+
+    engine: Engine
+    layers: Sequence[Path]
+    env: Mapping[str, str]
+    profile: Profile
+    hidden: Mapping[str, HiddenFiles]
+    store_root: Path
+    progress: Progress = field(default=silent)
+
+    def run(self, patches: Mapping[str, Patch | None]) -> dict[str, Tested]:
+        """Apply the patches and run every target's tests; a target without a patch in the mapping is not patched.
+
+        A patch of None says that there is none: its target is not run.
+        """
+        with scratch_folder(self.store_root) as scratch, self.engine.open_tree(self.layers, scratch=scratch) as tree:
+            return _Run(self, tree, scratch, patches).outcome()
+
+
+class _Run:
+    """One run in one tree."""
+
+    def __init__(self, session: Session, tree: Tree, scratch: Path, patches: Mapping[str, Patch | None]) -> None:
+        self._session = session
+        self._tree = tree
+        self._workspace = Workspace(tree)
+        self._scratch = scratch
+        self._patches = patches
+        self._done: dict[str, Tested] = {}
+
+    def outcome(self) -> dict[str, Tested]:
+        targets = self._session.profile.targets
+        for target in targets:
+            self._patch(target)
+        for target in targets:
+            self._restore(target)
+        for target in targets:
+            self._prepare(target)
+        for target in targets:
+            self._restore(target)
+        for target in targets:
+            if target.name not in self._done:
+                self._done[target.name] = self._test(target)
+        return {target.name: self._done[target.name] for target in targets}
+
+    def _patch(self, target: TargetProfile) -> None:
+        patch = self._patches.get(target.name, NO_CHANGE)
+        if patch is None:
+            self._done[target.name] = Tested(TargetRun(End.NO_PATCH, reason="no patch for this target"))
+            return
+        try:
+            self._workspace.apply(target.name, patch)
+        except InputError as error:
+            self._done[target.name] = Tested(TargetRun(End.PATCH_REFUSED, reason=str(error)))
+
+    def _restore(self, target: TargetProfile) -> None:
+        self._workspace.protect(target.name, target.protect)
+        self._workspace.place(target.name, self._session.hidden.get(target.name, {}))
+
+    def _prepare(self, target: TargetProfile) -> None:
+        if not target.prepare or target.name in self._done:
+            return
+        self._session.progress(Event("evaluate", message=f"preparing {target.name}"))
+        log = Log(self._session.progress, f"{target.name}/prepare")
+        ended = self._command(target, target.prepare, Streams(log.write, log.write), timeout_s=PREPARE_TIMEOUT_S)
+        if ended.exit_code != 0:
+            reason = f"prepare ended with exit code {ended.exit_code}"
+            end = End.TIMEOUT if ended.timed_out else End.FINISHED
+            self._done[target.name] = Tested(TargetRun(end, Results(reason=reason), reason), ended.seconds, log.tail())
+
+    def _test(self, target: TargetProfile) -> Tested:
+        self._session.progress(Event("evaluate", message=f"testing {target.name}"))
+        folder = self._scratch / f"report-{target.name}"
+        folder.mkdir()
+        shared = folder / "shared"
+        shared.mkdir(mode=0o777)
+        log = Log(self._session.progress, target.name)
+        command = target.run if target.workdir == "." else f"cd {target.workdir} && {{ {target.run}; }}"
+        try:
+            with (folder / "stdout").open("wb") as stdout:
+                streams = Streams(Both(Capped(stdout.write).write, log.write), log.write)
+                ended = self._command(target, command, streams, timeout_s=target.timeout_s, report=shared)
+        except WorldError as error:
+            return Tested(TargetRun(End.INFRA, reason=str(error)), log=log.tail())
+        written = folder / "stdout" if target.report == "stdout" else shared / "report"
+        return Tested(_read(target, written, ended), ended.seconds, log.tail())
+
+    def _command(
+        self, target: TargetProfile, command: str, streams: Streams, *, timeout_s: float, report: Path | None = None
+    ) -> Ended:
+        env = {**self._session.env, **dict(target.env)}
+        binds: tuple[Bind, ...] = ()
+        if report is not None:
+            env["WIDESWE_REPORT"] = f"{REPORT_FOLDER}/report"
+            binds = (Bind(report, REPORT_FOLDER, writable=True),)
+        limits = self._session.profile.limits
+        step = Command(
+            ("/bin/sh", "-c", command),
+            env=env,
+            cwd=f"/workspace/{target.name}",
+            timeout_s=timeout_s,
+            limits=limits,
+            binds=binds,
+        )
+        return self._tree.run(step, streams)
+
+
+def _read(target: TargetProfile, written: Path, ended: Ended) -> TargetRun:
+    if ended.timed_out:
+        return TargetRun(End.TIMEOUT, reason=f"not finished after {target.timeout_s:.0f} s")
+    reason = ""
+    if ended.out_of_memory:
+        reason = "more memory than the limit allows"
+    elif ended.exit_code >= KILLED:
+        reason = f"the test command was killed (exit code {ended.exit_code})"
+    elif written.is_symlink() or not written.is_file():
+        reason = f"no report was written (exit code {ended.exit_code})"
+    elif written.stat().st_size > REPORT_LIMIT_BYTES:
+        reason = f"the report is larger than {REPORT_LIMIT_BYTES} bytes"
+    results = Results(reason=reason) if reason else read_results(target.results, written.read_bytes())
+    return TargetRun(End.FINISHED, results, results.reason)
+
+
+class Both:
+    """Passes every block on to two takers."""
+
+    def __init__(self, one: Callable[[bytes], None], other: Callable[[bytes], None]) -> None:
+        self._takers = (one, other)
+
+    def __call__(self, block: bytes) -> None:
+        """Pass a block on."""
+        for taker in self._takers:
+            taker(block)
+
+
+class Capped:
+    """Passes on the first bytes of a stream and drops the rest, so that a flood of output fills no disk."""
+
+    def __init__(self, write: Callable[[bytes], object], *, limit: int = REPORT_LIMIT_BYTES) -> None:
+        self._write = write
+        self._left = limit
+
+    def write(self, block: bytes) -> None:
+        """Take a block; what exceeds the limit by a byte makes the report too large to be read."""
+        if self._left >= 0:
+            self._write(block[: self._left + 1])
+            self._left -= len(block)
+
+
+def milliseconds(since: float) -> int:
+    """Return the whole milliseconds since a monotonic time."""
+    return round((time.monotonic() - since) * 1000)

@@ -1,0 +1,33 @@
+"""Working folders below the store; what a killed command leaves there is deleted by the next collection."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from packager.store.trees import remove_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def scratch_folder(store_root: Path) -> Iterator[Path]:
+    """Make an empty folder on the store's file system; it is gone when the context ends.
+
+    It is locked meanwhile, so that the collection can tell it from what a killed command left.
+    """
+    parent = store_root / "tmp"
+    parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=parent, prefix="scratch-"))
+    mark = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(mark, fcntl.LOCK_EX)
+        yield folder
+    finally:
+        remove_tree(folder)
+        os.close(mark)
