@@ -101,6 +101,11 @@ def unshare(flags: int) -> None:
     _checked(_LIBC.unshare(ctypes.c_int(flags)), f"unshare {flags:#x}")
 
 
+def enter_namespace(descriptor: int, kind: int) -> None:
+    """Enter a namespace; entering a mount namespace, even the own one, makes its true root this process's root."""
+    _checked(_LIBC.setns(ctypes.c_int(descriptor), ctypes.c_int(kind)), f"setns {kind:#x}")
+
+
 def mount(source: str | None, target: str, kind: str | None, flags: int = 0, data: str | None = None) -> None:
     """Attach a file system to this mount namespace."""
     result = _LIBC.mount(_bytes(source), _bytes(target), _bytes(kind), ctypes.c_ulong(flags), _bytes(data))
