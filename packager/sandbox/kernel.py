@@ -201,6 +201,13 @@ def clear_memory(address: int, size: int) -> None:
     ctypes.memset(address, 0, size)
 
 
+def prctl_pointer(option: int, value: int, address: int) -> None:
+    """Call prctl with a value and the address of a structure."""
+    zero = ctypes.c_ulong(0)
+    result = _LIBC.prctl(ctypes.c_int(option), ctypes.c_ulong(value), ctypes.c_void_p(address), zero, zero)
+    _checked(result, f"prctl {option}")
+
+
 def set_host_name(name: str) -> None:
     """Set the host's name and clear its domain in this UTS namespace."""
     encoded = name.encode()
