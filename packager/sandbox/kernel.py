@@ -101,6 +101,11 @@ def unshare(flags: int) -> None:
     _checked(_LIBC.unshare(ctypes.c_int(flags)), f"unshare {flags:#x}")
 
 
+def enter_namespace(descriptor: int, kind: int) -> None:
+    """Enter a namespace; entering a mount namespace, even the own one, makes its true root this process's root."""
+    _checked(_LIBC.setns(ctypes.c_int(descriptor), ctypes.c_int(kind)), f"setns {kind:#x}")
+
+
 def mount(source: str | None, target: str, kind: str | None, flags: int = 0, data: str | None = None) -> None:
     """Attach a file system to this mount namespace."""
     result = _LIBC.mount(_bytes(source), _bytes(target), _bytes(kind), ctypes.c_ulong(flags), _bytes(data))
@@ -194,6 +199,13 @@ def _signal_set(numbers: Iterable[int]) -> ctypes.Array[ctypes.c_char]:
 def clear_memory(address: int, size: int) -> None:
     """Fill a part of this process's memory with zeros."""
     ctypes.memset(address, 0, size)
+
+
+def prctl_pointer(option: int, value: int, address: int) -> None:
+    """Call prctl with a value and the address of a structure."""
+    zero = ctypes.c_ulong(0)
+    result = _LIBC.prctl(ctypes.c_int(option), ctypes.c_ulong(value), ctypes.c_void_p(address), zero, zero)
+    _checked(result, f"prctl {option}")
 
 
 def set_host_name(name: str) -> None:

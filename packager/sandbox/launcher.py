@@ -16,7 +16,7 @@ import sys
 from _socket import AF_INET, AF_UNIX, SCM_RIGHTS, SO_REUSEADDR, SOCK_DGRAM, SOCK_STREAM, SOL_SOCKET, socket
 from fcntl import ioctl
 
-from packager.sandbox import kernel
+from packager.sandbox import kernel, syscall_filter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -332,3 +332,4 @@ def _limit_and_drop(spec: Spec, capabilities: tuple[int, ...] | list[int]) -> No
     os.setresuid(spec["uid"], spec["uid"], spec["uid"])
     kernel.set_capabilities(capabilities if spec["uid"] == 0 else ())
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    syscall_filter.install()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
 from contextlib import suppress
@@ -41,7 +42,7 @@ def prepare_process() -> None:
         _enter_user_namespace()
     try:
         kernel.unshare(kernel.CLONE_NEWNS)
-        kernel.make_mounts_private()
+        _cut_off()
     except OSError as error:
         raise WorldError(
             f"no mount namespace: {error.strerror}",
@@ -50,6 +51,42 @@ def prepare_process() -> None:
             "on Ubuntu 24.04 see kernel.apparmor_restrict_unprivileged_userns",
         ) from error
     _state["prepared"] = True
+
+
+def _cut_off() -> None:
+    try:
+        kernel.make_mounts_private()
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        _make_chroot_a_root()
+
+
+def _make_chroot_a_root() -> None:
+    """Turn a chroot, whose root is no mount point, into the root of this process's own mount namespace.
+
+    Only then can nothing that is mounted show outside, and only a true root can be exchanged for a sandbox's.
+    """
+    working = os.getcwd()  # noqa: PTH109 - a text is wanted
+    here = os.open("/", os.O_PATH | os.O_DIRECTORY)
+    own = os.open("/proc/self/ns/mnt", os.O_RDONLY)
+    try:
+        kernel.enter_namespace(own, kernel.CLONE_NEWNS)
+        kernel.make_mounts_private()
+        place = os.readlink(f"/proc/self/fd/{here}")  # noqa: PTH115 - where the chroot is, seen from the true root
+        kernel.mount(place, place, None, kernel.MS_BIND | kernel.MS_REC)
+        os.chdir(place)
+        kernel.pivot_root(".", ".")
+        kernel.unmount(".")
+        os.chdir(working)
+    except OSError:
+        os.fchdir(here)
+        os.chroot(".")
+        os.chdir(working)
+        raise
+    finally:
+        os.close(own)
+        os.close(here)
 
 
 def may_mount() -> bool:

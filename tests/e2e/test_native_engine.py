@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from packager.sandbox import cgroups
 from packager.sandbox.engine import Bind, Command, Limits, Streams
 from packager.sandbox.namespaces import may_mount
 from packager.sandbox.native import NativeEngine, NativeTree, prepare_process
+from tests.support.fake_fetches import FakeFetches
 from tests.support.host_tree import HOST_USR, PATH, make_host_layer, run_captured, shell
 
 if TYPE_CHECKING:
@@ -95,6 +97,8 @@ def test_the_first_process_shows_nothing_of_this_machine(tree: NativeTree) -> No
         "echo b >/proc/sysrq-trigger",
         "hostname other",
         "nsenter -t 1 -m true",
+        "unshare --user true",
+        "setpriv --reuid 1000 --clear-groups unshare --user --map-root-user true",
         "kill -9 1 && sleep 0.1 && test ! -e /proc/1",
         "ls /sys/kernel",
         "echo x >>/etc/hosts",
@@ -141,6 +145,33 @@ def test_a_command_runs_as_the_user_that_it_names(tree: NativeTree) -> None:
     assert out.split("\n") == [
         *("1000", "1000", "1000", "0" * 16, "00000000a00425fb", "out", "1000:1000", "0", ""),
     ]
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers are those of x86_64")
+def test_calls_that_reach_around_namespaces_are_refused(tree: NativeTree) -> None:
+    script = (
+        "import ctypes, os, sys, threading\n"
+        "libc = ctypes.CDLL(None, use_errno=True)\n"
+        "def attempt(*call):\n"
+        "    result = libc.syscall(*map(ctypes.c_long, call))\n"
+        "    sys.stdout.write(os.strerror(ctypes.get_errno()) + '; ' if result < 0 else f'{result}; ')\n"
+        "user = 0x10000000\n"
+        "attempt(250, 0, -3, 1, 0, 0)\n"  # keyctl: the session's keyring
+        "attempt(435, 0, 0)\n"  # clone3
+        "attempt(425, 1, 0)\n"  # io_uring_setup
+        "attempt(321, 0, 0, 0)\n"  # bpf
+        "attempt(272, user)\n"  # unshare
+        "attempt(56, user | 17, 0, 0, 0, 0)\n"  # clone
+        "attempt(272 | 0x40000000, user)\n"  # the same by x32 numbers
+        "thread = threading.Thread(target=sys.stdout.write, args=('threads; ',))\n"
+        "thread.start(); thread.join()\n"
+        "sys.stdout.write(str(os.waitpid(os.fork() or os._exit(0), 0)[1]))\n"
+    )
+    ended, out, err = run_captured(tree, Command(("/usr/bin/python3", "-c", script), binds=(HOST_USR,)))
+    refused = "Operation not permitted; "
+    missing = "Function not implemented; "
+    assert (ended.exit_code, err) == (0, "")
+    assert out == f"{refused}{missing}{missing}{refused}{refused}{refused}{missing}threads; 0"
 
 
 # ---- the tree
@@ -347,6 +378,20 @@ def test_no_group_and_no_descriptor_is_left(tree: NativeTree) -> None:
     assert [path for place in places for path in place.glob(f"wideswe-{os.getpid()}-*")] == []
 
 
+def test_trees_and_commands_may_run_side_by_side(engine: NativeEngine, layer: Path, tmp_path: Path) -> None:
+    def work(number: int) -> list[str]:
+        with engine.open_tree([layer], scratch=tmp_path / "scratch") as tree:
+            source = FakeFetches({}) if number % 2 else None
+            scripts = (f"echo {number} >/work/mine; sleep 0.1", "cat /work/mine", "ls /work; exit 4")
+            found = [run_captured(tree, shell(script), source) for script in scripts]
+            return [out for _, out, _ in found] + [str(found[-1][0].exit_code)]
+
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(work, range(12)))
+    assert found == [["", f"{number}\n", "mine\n", "4"] for number in range(12)]
+    assert mounts_below(tmp_path / "scratch") == []
+
+
 # ---- cleaning up
 
 
@@ -375,6 +420,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from packager.sandbox.native import NativeEngine, prepare_process
+from tests.support.fake_fetches import FakeFetches
 from tests.support.host_tree import make_host_layer, shell
 from packager.sandbox.engine import Streams
 prepare_process()

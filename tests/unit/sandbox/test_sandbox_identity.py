@@ -3,6 +3,7 @@ from __future__ import annotations
 from packager.base.canonical import format_canonical
 from packager.base.digests import digest_of
 from packager.sandbox import identity, launcher
+from packager.sandbox.syscall_filter import program_for
 
 
 def test_the_sandbox_id_changes_with_what_a_command_can_see() -> None:
@@ -13,11 +14,12 @@ def test_the_sandbox_id_changes_with_what_a_command_can_see() -> None:
         "files": identity.FIXED_FILES,
         "host": identity.HOSTNAME,
         "proc": [*launcher._PROC_READ_ONLY, *launcher._PROC_HIDDEN],
+        "refused calls": [(program_for(machine) or b"").hex() for machine in ("x86_64", "aarch64")],
         "proxy": identity.proxy_environment(),
     }
     assert (identity.SANDBOX_ID, digest_of(format_canonical(seen))) == (
         "s1",
-        "sha256:4613d1fa954e7fdc972e0cac0d7d883e9c76dfa2c9bed7c5033fe6663d5d16d7",
+        "sha256:c3860c33fc98c01f5cc325681bc0363354feab293de2076b59b072c85bdaf77a",
     )
 
 
