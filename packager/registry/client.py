@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -65,11 +66,12 @@ class RegistryClient:
         environ: Mapping[str, str] | None = None,
         pacing: Pacing | None = None,
     ) -> None:
-        """Speak to `host`; `environ` says where docker's configuration is (None: this process's environment)."""
+        """Speak to `host`; `environ` says where docker's configuration and the CA bundle are (None: `os.environ`)."""
+        around = os.environ if environ is None else environ
         self.host = host
         self.home = registry_origin(host, insecure=insecure)
-        self._door = HttpDoor(pacing or Pacing())
-        authorizer = Authorizer(self._door, self.home, lambda: find_credentials(host, _environment(environ)))
+        self._door = HttpDoor(pacing or Pacing(), around)
+        authorizer = Authorizer(self._door, self.home, lambda: find_credentials(host, around))
         self.exchange = Exchange(self._door, self.home, authorizer)
 
     def close(self) -> None:
@@ -208,9 +210,3 @@ def _thing(name: str) -> str:
 
 def _content_type(response: Response) -> str:
     return response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-
-
-def _environment(environ: Mapping[str, str] | None) -> Mapping[str, str]:
-    import os  # noqa: PLC0415 - only here does the environment come in
-
-    return os.environ if environ is None else environ

@@ -142,12 +142,12 @@ class Response:
 class HttpDoor:
     """Sends single requests; the one place that touches the network. Safe to use from many threads."""
 
-    def __init__(self, pacing: Pacing) -> None:
+    def __init__(self, pacing: Pacing, environ: Mapping[str, str]) -> None:
         self.pacing = pacing
         self._session = requests.Session()
         self._session.trust_env = False
         self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-        self._session.verify = _ca_bundle()
+        self._session.verify = _ca_bundle(environ)
         for scheme in ("http://", "https://"):
             self._session.mount(scheme, HTTPAdapter(pool_maxsize=_POOL, max_retries=0))
 
@@ -165,8 +165,7 @@ class HttpDoor:
                 timeout=(self.pacing.connect_s, self.pacing.read_s),
             )
         except requests.exceptions.SSLError as error:
-            hint = "the certificate must be signed by a CA of the system's bundle (SSL_CERT_FILE names another)"
-            raise WorldError(f"TLS failed: {_deepest(error)}", where=request.where, hint=hint) from error
+            raise WorldError(f"TLS failed: {_deepest(error)}", where=request.where, hint=_tls_hint(error)) from error
         except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
             raise _lost(error, where=f"{request.where}: {request.method} {without_query(request.url)}") from error
         return Response(answer, where=request.where, pacing=self.pacing)
@@ -176,9 +175,9 @@ class HttpDoor:
         self._session.close()
 
 
-def _ca_bundle() -> str | bool:
+def _ca_bundle(environ: Mapping[str, str]) -> str | bool:
     """Return the CA file or folder that OpenSSL would use (SSL_CERT_FILE, SSL_CERT_DIR, the system's)."""
-    named = os.environ.get("SSL_CERT_FILE")
+    named = environ.get("SSL_CERT_FILE")
     if named and not os.path.isfile(named):  # noqa: PTH113 - a path from the environment, used as text
         raise WorldError("SSL_CERT_FILE does not name a file", where=named, hint="unset it, or correct it")
     paths = ssl.get_default_verify_paths()
@@ -186,7 +185,14 @@ def _ca_bundle() -> str | bool:
 
 
 def _lost(error: BaseException, *, where: str) -> WorldError:
-    return WorldError(f"no answer, or only a part of it: {_deepest(error)}", where=where, retryable=True)
+    hint = "check the host's name and the network, then try again"
+    return WorldError(f"no answer, or only a part of it: {_deepest(error)}", where=where, hint=hint, retryable=True)
+
+
+def _tls_hint(error: BaseException) -> str:
+    if "WRONG_VERSION_NUMBER" in str(error):
+        return "the registry seems to speak plain http; that must be allowed for it explicitly"
+    return "the certificate must be signed by a CA of the system's bundle (SSL_CERT_FILE names another)"
 
 
 def _deepest(error: BaseException) -> str:

@@ -38,8 +38,7 @@ class Partial:
         """Continue the file that an earlier run left, or begin it; one that is too long is begun anew."""
         with disk_trouble(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-            self._descriptor = os.open(self.path, flags, 0o600)
+            self._descriptor = _open(self.path)
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)
             while block := os.read(self._descriptor, BLOCK_BYTES):
                 self._hash.update(block)
@@ -80,6 +79,16 @@ class Partial:
             DISK.finish(self._descriptor, BLOB_MODE)
             self._place.parent.mkdir(parents=True, exist_ok=True)
             DISK.rename(self.path, self._place)
+
+
+def _open(path: Path) -> int:
+    """Open a partial; one that a kill left read-only, just before its rename, is begun anew."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, 0o600)
+    except PermissionError:
+        path.unlink()
+        return os.open(path, flags, 0o600)
 
 
 def partial_path(store: Store, digest: Digest) -> Path:

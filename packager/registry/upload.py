@@ -203,4 +203,4 @@ def _received(response: Response) -> int | None:
 
 
 def _is_lost_session(error: WorldError) -> bool:
-    return isinstance(error, StatusError) and error.status == _MISSING and error.code in {"BLOB_UPLOAD_UNKNOWN", ""}
+    return isinstance(error, StatusError) and error.status == _MISSING and error.code != "NAME_UNKNOWN"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from packager.base.processes import Surroundings, run_ok
+from packager.base.processes import run_ok
 from packager.oci.reference import Reference
 from packager.registry.pull import pull_image
 from packager.registry.push import push_image
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.engine
+BCRYPT_OF_SECRET = "$2b$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a"
 
 
 class TestDockerRegistry(RegistryContract):
@@ -55,9 +56,7 @@ def test_skopeo_copies_what_we_push_and_we_pull_its_copy(tmp_path: Path) -> None
 
 
 def test_basic_authentication_comes_from_dockers_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    htpasswd = require_program("htpasswd")
-    line = run_ok([htpasswd, "-Bbn", "someone", "secret"], Surroundings())
-    (tmp_path / "htpasswd").write_bytes(line)
+    (tmp_path / "htpasswd").write_text(f"someone:{BCRYPT_OF_SECRET}\n")
     store = Store(tmp_path / "store")
     record = make_full_image(store)
     with docker_registry(tmp_path / "registry", htpasswd=tmp_path / "htpasswd") as host:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
 import re
 import threading
@@ -15,10 +16,12 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qs, quote, urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    import ssl
+    from collections.abc import Callable, Mapping
 
 MEDIA_INDEX = "application/vnd.oci.image.index.v1+json"
-FAULTS = ("truncate", "stall", "swap", "redirect", "drop", "401", "404", "416", "429", "500")
+FAULTS = ("truncate", "stall", "swap", "redirect", "drop", "lost", "401", "404", "416", "429", "500")
+_CUTS = frozenset({"truncate", "stall", "kill"})
 _ROUTE = re.compile(r"/v2/(?P<repo>[a-z0-9._/-]+?)/(?P<kind>blobs/uploads|blobs|manifests|tags|referrers)/(?P<rest>.*)")
 
 
@@ -37,6 +40,9 @@ class Options:
     page: int = 1000
     storage_host: str = ""  # blobs are redirected there
     stall_s: float = 1.0
+    extra_headers: Mapping[str, str] = field(default_factory=dict)
+    upload_host: str = ""  # uploads go there
+    redirect_host: str = "127.0.0.2:9"
 
 
 @dataclass
@@ -46,6 +52,7 @@ class Fault:
     kind: str
     at: int
     met: bool = False
+    action: Callable[[], object] = lambda: None  # what "kill" does in the middle of a body
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,7 @@ class Seen:
 class MemoryRegistry:
     """A registry on loopback; a context manager."""
 
-    def __init__(self, options: Options | None = None) -> None:
+    def __init__(self, options: Options | None = None, tls: ssl.SSLContext | None = None) -> None:
         self.options = options or Options()
         self.fault: Fault | None = None
         self.blobs: dict[str, dict[str, bytes]] = {}
@@ -73,6 +80,9 @@ class MemoryRegistry:
         handler = type("Handler", (_Handler,), {"registry": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
+        self._scheme = "https" if tls else "http"
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
     @property
@@ -81,7 +91,7 @@ class MemoryRegistry:
 
     @property
     def url(self) -> str:
-        return f"http://{self.host}"
+        return f"{self._scheme}://{self.host}"
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -186,11 +196,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _read_body(self, kind: str) -> bytes | None:
         """Return the request's body; with a fault it is cut (None: the connection is gone) or changed."""
         size = int(self.headers.get("Content-Length") or 0)
-        if kind in {"truncate", "stall"} and size > 1:
-            part = self.rfile.read(size // 2)
-            self._keep_part(part)
-            time.sleep(self.registry.options.stall_s if kind == "stall" else 0)
-            self.close_connection = True
+        if kind in _CUTS and size > 1:
+            self._keep_part(self.rfile.read(size // 2))
+            self._cut(kind)
             return None
         data = self.rfile.read(size)
         return bytes([data[0] ^ 1]) + data[1:] if kind == "swap" and data else data
@@ -202,23 +210,33 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, status: int, data: bytes = b"", headers: Mapping[str, str] | None = None) -> None:
         kind = self.fault.kind if self.fault else ""
-        self.send_response(status)
-        for name, value in (headers or {}).items():
+        self.send_response_only(status)
+        for name, value in {**self.registry.options.extra_headers, **(headers or {})}.items():
             self.send_header(name, value)
         if "Content-Length" not in (headers or {}):
             self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        if self.command == "HEAD" or status == 204:
+        if kind == "lost":
+            self.close_connection = True
+            self.wfile = io.BytesIO()
             return
+        if self.command == "HEAD" or status == 204:
+            data = b""
         if kind == "swap" and data:
             data = data[:-1] + bytes([data[-1] ^ 1])
-        if kind in {"truncate", "stall"} and data:
+        if kind in _CUTS:
             self.wfile.write(data[: len(data) // 2])
             self.wfile.flush()
-            time.sleep(self.registry.options.stall_s if kind == "stall" else 0)
-            self.close_connection = True
+            self._cut(kind)
             return
         self.wfile.write(data)
+
+    def _cut(self, kind: str) -> None:
+        if kind == "stall":
+            time.sleep(self.registry.options.stall_s)
+        if kind == "kill" and self.fault is not None:
+            self.fault.action()
+        self.close_connection = True
 
     def _error(self, status: int, code: str, headers: Mapping[str, str] | None = None) -> None:
         data = json.dumps({"errors": [{"code": code, "message": code.lower().replace("_", " ")}]}).encode()
@@ -324,6 +342,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _session(self, repo: str, session: str) -> dict[str, str]:
         size = len(self.registry.uploads[session])
         location = f"/v2/{repo}/blobs/uploads/{session}?state={quote('a=b')}"
+        if self.registry.options.upload_host:
+            location = f"http://{self.registry.options.upload_host}{location}"
         return {"Location": location, "Range": f"0-{max(0, size - 1)}", "Docker-Upload-UUID": session}
 
     def _get_blobs_uploads(self, repo: str, session: str, _query: Mapping[str, str]) -> tuple[int, Any, dict[str, str]]:
