@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from packager.base.errors import InputError
 from packager.evaluate.binary_patch import blob_id, format_binary_hunk
 from packager.evaluate.line_diff import Span, compare_lines
+from packager.evaluate.patch_format import MAX_PATCH_BYTES
 from packager.evaluate.patch_names import check_path, is_repository, quote
 from packager.evaluate.patches import split_lines
 from packager.evaluate.trees import DirectoryTree, Kind, join
@@ -38,8 +40,15 @@ def capture_patch(base_tree: Path, changed_tree: Path, name: str) -> bytes:
     .git is passed over, as are empty directories, devices, sockets and pipes, which git does not know either. `name`
     is the target, for messages.
     """
+    parts: list[bytes] = []
+    size = 0
     with DirectoryTree(base_tree) as base, DirectoryTree(changed_tree) as changed:
-        return b"".join(_differences(base, changed, name))
+        for part in _differences(base, changed, name):
+            size += len(part)
+            if size > MAX_PATCH_BYTES:
+                raise InputError(f"the changes make a patch of more than {MAX_PATCH_BYTES} bytes", where=name)
+            parts.append(part)
+    return b"".join(parts)
 
 
 def _differences(base: Tree, changed: Tree, name: str) -> Iterator[bytes]:
@@ -91,7 +100,7 @@ def format_change(path: bytes, old: _File | None, new: _File | None) -> bytes:
     if before == after:
         return b"".join(head)
     if _is_binary(before) or _is_binary(after):
-        return b"".join([*head, b"GIT binary patch\n", format_binary_hunk(after), format_binary_hunk(before)])
+        return b"".join([*head, b"GIT binary patch\n", format_binary_hunk(after)])
     head.append(b"--- %s\n" % _name(b"a/", path, old))
     head.append(b"+++ %s\n" % _name(b"b/", path, new))
     return b"".join([*head, *_hunks(split_lines(before), split_lines(after))])

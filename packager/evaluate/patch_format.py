@@ -11,6 +11,8 @@ from packager.evaluate.patch_names import split_quoted, strip_parts, unquote
 from packager.evaluate.trees import Kind, shown
 
 MAX_PATCH_BYTES = 256 << 20
+MAX_PATCH_LINES = 5_000_000
+_MAX_HEADER = 20_000
 
 _HUNK = re.compile(rb"@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@(?:[ \r].*)?", re.DOTALL)
 _INDEX = re.compile(rb"([0-9a-f]{4,64})\.\.([0-9a-f]{4,64})(?: ([0-7]{6}))?")
@@ -67,6 +69,8 @@ def parse_patch(data: bytes, *, strip: int = 1) -> list[FilePatch]:
     """
     if len(data) > MAX_PATCH_BYTES:
         raise InputError(f"expected at most {MAX_PATCH_BYTES} bytes, found {len(data)}", where="patch")
+    if data.count(b"\n") > MAX_PATCH_LINES:
+        raise InputError(f"expected at most {MAX_PATCH_LINES} lines", where="patch")
     if not data.strip():
         return []
     lines = data.split(b"\n")
@@ -123,6 +127,8 @@ class _Parser:
 
     def _default_path(self, names: bytes) -> bytes | None:
         """Return the path of a header whose two names are equal but for their prefixes, else None."""
+        if len(names) > _MAX_HEADER:
+            raise InputError("the names of the header are too long", where=self._place())
         if names.startswith(b'"'):
             first = split_quoted(names)
             pairs = [] if first is None else [(first[0], unquote(first[1][1:], where=self._place()))]

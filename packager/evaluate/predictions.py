@@ -77,7 +77,7 @@ def _split(data: bytes, targets: list[str], *, where: str) -> dict[str, Patch]:
         lines.pop()
     files = parse_patch(data, strip=1)
     parts: dict[str, list[bytes]] = {name: [] for name in targets}
-    ends = [patch.line - 1 for patch in files[1:]] + [len(lines)]
+    ends = [*(patch.line - 1 for patch in files[1:]), len(lines)][: len(files)]
     for patch, end in zip(files, ends, strict=True):
         owners = {path.partition(b"/")[0].decode(errors="replace") for path in (patch.old_path, patch.new_path) if path}
         owner = owners.pop()

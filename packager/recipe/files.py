@@ -22,10 +22,14 @@ def file_faults(plain: Mapping[str, Any], folder: Path, images: Path) -> Iterato
     for key, relative, is_folder in _named(plain):
         yield from _path_faults(key, relative, folder, is_folder=is_folder)
     template = plain.get("template", "task.Dockerfile.j2")
-    if isinstance(template, str) and "/" not in template and not (images / template).is_file():
-        known = ", ".join(sorted(one.name for one in images.glob("*.j2")))
+    if isinstance(template, str) and "/" not in template and template not in _templates(images):
+        known = ", ".join(_templates(images))
         hint = f"templates there: {known}" if known else "put one there"
         yield Fault(("template",), f"no template {template!r} in {images.name}/", hint)
+
+
+def _templates(images: Path) -> list[str]:
+    return sorted(one.name for one in images.glob("*.j2") if one.is_file())
 
 
 def _named(plain: Mapping[str, Any]) -> Iterator[tuple[Key, str, bool]]:
@@ -49,7 +53,7 @@ def _path_faults(key: Key, relative: str, folder: Path, *, is_folder: bool) -> I
     try:
         real = path.resolve(strict=True)
         kind = real.stat().st_mode
-    except (OSError, RuntimeError):
+    except (OSError, RuntimeError, ValueError):
         yield Fault(key, f"no such {'folder' if is_folder else 'file'} beside the recipe: {relative}")
         return
     if not real.is_relative_to(folder.resolve()):

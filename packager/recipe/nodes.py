@@ -66,6 +66,8 @@ def read_document(data: bytes) -> Document:
         document.faults.append((line, Fault((), "not UTF-8", "save the file as UTF-8")))
     except RecursionError:
         document.faults.append((0, Fault((), "nested too deeply to be read")))
+    except (ValueError, OverflowError):
+        document.faults.append((0, Fault((), "not YAML: an escape that is no character")))
     except yaml.YAMLError as error:
         document.faults.extend(_syntax_faults(error, data))
     else:
@@ -150,12 +152,20 @@ class _Walk:
         raw, line = str(node.value), node.start_mark.line + 1
         plain = isinstance(node, yaml.ScalarNode) and node.style is None
         if node.tag == _TAG + "str":
-            return raw
+            return self._text(raw, line, key)
         if plain and node.tag == _TAG + "bool" and raw in {"true", "false"}:
             return raw == "true"
         if plain and node.tag == _TAG + "int" and re.fullmatch(r"-?(0|[1-9][0-9]{0,17})", raw):
             return int(raw)
         self._fault(line, key, *_trap(node, "the value"))
+        return raw
+
+    def _text(self, raw: str, line: int, key: Key) -> str:
+        try:
+            raw.encode()
+        except UnicodeEncodeError:
+            self._fault(line, key, "a surrogate escape is no character")
+            return raw.encode(errors="replace").decode()
         return raw
 
     def _expect_tag(self, node: yaml.Node, key: Key, kind: str) -> None:

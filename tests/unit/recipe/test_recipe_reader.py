@@ -9,66 +9,15 @@ import pytest
 from packager.base.errors import InputError
 from packager.recipe.model import plain_recipe, recipe_digest
 from packager.recipe.reader import cutoff_problems, read_recipe, recipe_problems
+from tests.support.recipe_texts import GOOD, A, B, C, D, E, place_recipe
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-A, B, C, D, E, F = (letter * 40 for letter in "abcdef")
-
-GOOD = f"""\
-schema: wideswe-recipe/1
-id: hello-wide-001
-kind: feature
-relation: producer-consumer
-ecosystem: hello
-cutoff: "2025-12-01T15:06:06Z"
-prompt: hello-wide-001/prompt.md
-platforms: [linux/amd64]
-base: {{debian: bookworm, packages: [python3, git, ca-certificates]}}
-template: task.Dockerfile.j2
-targets:
-  - name: greet
-    bundle: hello-wide-001/greet.bundle
-    commit: {A}
-    gold: {{commit: {B}, exclude: ["**/*_test.go"]}}
-    hidden: {{commit: {B}, paths: ["*_test.go"]}}
-    toolchain: {{go: "1.26.0"}}
-    manifests: [go.mod, go.sum]
-    dependencies: [go mod download]
-    prepare: [go vet ./...]
-    test: {{run: "go test -json -count=1 .", results: gotest-json, timeout: 20m, env: {{K: V}}}}
-    protect: [go.mod]
-  - name: Caller
-    repo: https://example.org/hello/caller.git
-    commit: {C}
-    gold: {{patch: hello-wide-001/caller.patch}}
-    hidden: {{files: hello-wide-001/hidden/caller}}
-    history: none
-    test:
-      run: pytest --junitxml "$WIDESWE_REPORT"
-      results: junit-xml
-contexts:
-  - {{name: docs, repo: https://example.org/hello/docs, commit: {D}}}
-links:
-  - {{consumer: Caller, producer: greet, how: pip-editable, environment: /opt/env/caller, check: python -c 1}}
-services: []
-limits: {{cpus: 2, memory: 4G, pids: 4096}}
-"""
-
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A recipes folder with every file that GOOD names; returns the path of its recipe."""
-    task = tmp_path / "recipes" / "hello-wide-001"
-    (task / "hidden" / "caller").mkdir(parents=True)
-    (task / "hidden" / "caller" / "test_x.py").write_text("def test_x(): pass\n")
-    for name in ("prompt.md", "greet.bundle", "caller.patch"):
-        (task / name).write_text("something\n")
-    (tmp_path / "images").mkdir()
-    (tmp_path / "images" / "task.Dockerfile.j2").write_text("FROM scratch\n")
-    recipe = tmp_path / "recipes" / "hello-wide-001.yaml"
-    recipe.write_text(GOOD)
-    return recipe
+    return place_recipe(tmp_path)
 
 
 def said(place: Path, text: str) -> str:
@@ -190,6 +139,7 @@ ONE_FAULT = {
     "own variable": ("K: V", "WIDESWE_REPORT: x", "r.yaml:21: targets[0].test.env.WIDESWE_REPORT: expected a variable name that does not begin with WIDESWE_, found 'WIDESWE_REPORT'"),
     "empty command": ("go mod download", '" "', "r.yaml:19: targets[0].dependencies[0]: expected a command of 1 to 8000 characters"),
     "python tag": ("ecosystem: hello", "ecosystem: !!python/name:os.system x", "r.yaml:5: ecosystem: tags are not part of a recipe: tag:yaml.org,2002:python/name:os.system (hint: remove it)"),
+    "surrogate": ("ecosystem: hello", 'ecosystem: "he\\ud800llo"', "r.yaml:5: ecosystem: a surrogate escape is no character"),
     "merge key": ("{K: V}", "{K: V, <<: {L: W}}", "r.yaml:21: targets[0].test.env.<<: merge keys are not part of a recipe (hint: write the values out)"),
 }  # fmt: skip
 
@@ -267,6 +217,7 @@ def test_missing_keys_are_all_named(place: Path) -> None:
         ("a:\n\tb: 1\n", "1 problem\nr.yaml:2: a tab in the indentation (hint: indent with blanks)"),
         ("a: *x\n", "1 problem\nr.yaml:1: not YAML: found undefined alias 'x'"),
         ("a: &x [*x]\n", "1 problem\nr.yaml:1: nested deeper than 24, or an alias that contains itself (hint: write the values out, without anchors)"),
+        ('a: "\\U99999999"\n', "1 problem\nr.yaml: not YAML: an escape that is no character"),
         ("a: \x07\n", "1 problem\nr.yaml: not YAML: unacceptable character #x0007: special characters are not allowed"),
     ],
 )  # fmt: skip
