@@ -1,0 +1,1 @@
+"""Tests of tidewatch: python -m pytest."""
