@@ -3,8 +3,10 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import Literal
 
 import pytest
 import zstandard
@@ -15,9 +17,6 @@ from packager.oci.entries import Entry, Kind, file_entry
 from packager.oci.layer import COMPRESSOR_ID, Layer, open_layer, unpack_layer, write_layer
 from packager.oci.tree import scan_tree
 from packager.store.store import Store
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ENTRIES = [file_entry(b"a/big", os.urandom(1000) * 4000), file_entry(b"b", b"x")]
 
@@ -201,3 +200,24 @@ def test_the_stream_can_be_read_in_any_pieces(store: Store) -> None:
         while piece := stream.read(4097):
             found.write(piece)
     assert diff_id_of(found.getvalue()) == layer.diff_id
+
+
+def open_things() -> tuple[int, int]:
+    return threading.active_count(), len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_stream_that_is_left_early_stops_its_thread_and_closes_the_blob(store: Store) -> None:
+    layer = write_layer([file_entry(b"big", os.urandom(30 << 20))], store, compression="none")
+    before = open_things()
+    for _ in range(5):
+        with open_layer(store, layer) as stream:
+            stream.read(10)
+    assert open_things() == before
+
+
+def test_a_failed_stream_fails_again(store: Store) -> None:
+    layer = replace(write_layer(ENTRIES, store), diff_size=100)
+    with open_layer(store, layer) as stream:
+        for _ in range(2):
+            with pytest.raises(IntegrityError):
+                stream.read(1 << 21)
