@@ -67,7 +67,7 @@ def sort_key(entry: Entry) -> bytes:
 
 def show_path(path: bytes) -> str:
     """Return a path for messages: readable, on one line, whatever its bytes."""
-    return ascii(path)[2:-1]
+    return ascii(path)[2:-1] or "(empty)"
 
 
 def check_path(path: bytes) -> None:

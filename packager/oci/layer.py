@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import gzip
 import hashlib
 import io
 import queue
@@ -13,9 +11,10 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Literal, Protocol, Self
 
 from packager.base.digests import BLOCK_BYTES, DiffId, Digest
-from packager.base.errors import InputError, IntegrityError, WorldError
+from packager.base.errors import WorldError
+from packager.oci.decompression import ExpectedTar, ReadAhead, VerifiedTar, decompress
 from packager.oci.descriptor import Descriptor
-from packager.oci.manifest import MEDIA_DOCKER_LAYER_GZIP, MEDIA_LAYER_GZIP, MEDIA_LAYER_TAR, MEDIA_LAYER_ZSTD
+from packager.oci.manifest import MEDIA_LAYER_GZIP, MEDIA_LAYER_TAR, MEDIA_LAYER_ZSTD
 from packager.oci.tar_writer import write_tar
 from packager.oci.unpack import unpack_layer
 
@@ -24,11 +23,18 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import TracebackType
 
-    from _typeshed import WriteableBuffer
-
     from packager.oci.entries import Entry
 
-__all__ = ["COMPRESSOR_ID", "BlobSink", "BlobSource", "Layer", "open_layer", "unpack_layer", "write_layer"]
+__all__ = [
+    "COMPRESSOR_ID",
+    "BlobSink",
+    "BlobSource",
+    "Layer",
+    "decompress",
+    "open_layer",
+    "unpack_layer",
+    "write_layer",
+]
 
 Compression = Literal["zstd", "gzip", "none"]
 
@@ -41,7 +47,6 @@ COMPRESSOR_ID = "zstd;zstandard=0.25.0;libzstd=1.5.7;level=3;threads>=1"
 
 _THREADS = 2
 _QUEUE_BLOCKS = 8
-_MAX_WINDOW = 1 << 27
 _MEDIA_TYPES = {"zstd": MEDIA_LAYER_ZSTD, "gzip": MEDIA_LAYER_GZIP, "none": MEDIA_LAYER_TAR}
 
 
@@ -212,77 +217,8 @@ def open_layer(store: BlobSource, layer: Layer) -> IO[bytes]:
     """Open a layer's tar; blob digest, diff id and both sizes hold once the end is read, else IntegrityError."""
     blob = store.open(layer.digest)
     try:
-        plain = decompress(blob, layer.media_type)
+        tar = VerifiedTar(blob, layer.media_type, ExpectedTar(layer.digest, layer.diff_id, layer.diff_size))
     except BaseException:
         blob.close()
         raise
-    return io.BufferedReader(_VerifiedTar(plain, blob, layer), BLOCK_BYTES)
-
-
-def decompress(blob: IO[bytes], media_type: str) -> IO[bytes]:
-    """Return a reader of the uncompressed bytes of a layer blob."""
-    if media_type == MEDIA_LAYER_TAR:
-        return blob
-    if media_type in (MEDIA_LAYER_GZIP, MEDIA_DOCKER_LAYER_GZIP):
-        return gzip.GzipFile(fileobj=blob, mode="rb")  # type: ignore[return-value]
-    if media_type == MEDIA_LAYER_ZSTD:
-        import zstandard  # noqa: PLC0415 - slow to import
-
-        unpacker = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
-        return unpacker.stream_reader(blob, read_size=BLOCK_BYTES, read_across_frames=True, closefd=False)
-    raise InputError(f"expected a tar layer, found {media_type}", where="layer")
-
-
-class _VerifiedTar(io.RawIOBase):
-    """Hashes and counts while it is read, and refuses more than the declared size at once."""
-
-    def __init__(self, plain: IO[bytes], blob: IO[bytes], layer: Layer) -> None:
-        super().__init__()
-        self._plain = plain
-        self._blob = blob
-        self._layer = layer
-        self._hash = hashlib.sha256()
-        self._count = 0
-        self._done = False
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: WriteableBuffer, /) -> int:
-        view = memoryview(buffer)
-        block = self._read(len(view))
-        self._count += len(block)
-        if self._count > self._layer.diff_size:
-            self._refuse(f"expected {self._layer.diff_size} bytes of tar, found more")
-        view[: len(block)] = block
-        self._hash.update(block)
-        if not block and not self._done:
-            self._finish()
-        return len(block)
-
-    def _read(self, size: int) -> bytes:
-        try:
-            return self._plain.read(size)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise IntegrityError(f"not a gzip stream: {error}", where=self._layer.digest) from error
-        except ValueError as error:
-            raise IntegrityError(f"cannot be decompressed: {error}", where=self._layer.digest) from error
-
-    def _finish(self) -> None:
-        self._done = True
-        while self._blob.read(BLOCK_BYTES):
-            pass
-        if self._count != self._layer.diff_size:
-            self._refuse(f"expected {self._layer.diff_size} bytes of tar, found {self._count}")
-        found = f"sha256:{self._hash.hexdigest()}"
-        if found != self._layer.diff_id:
-            self._refuse(f"expected diff id {self._layer.diff_id}, found {found}")
-
-    def _refuse(self, reason: str) -> None:
-        raise IntegrityError(reason, where=self._layer.digest)
-
-    def close(self) -> None:
-        with contextlib.ExitStack() as stack:
-            stack.callback(super().close)
-            stack.callback(self._blob.close)
-            stack.callback(self._plain.close)
+    return io.BufferedReader(ReadAhead(tar), BLOCK_BYTES)

@@ -6,6 +6,7 @@ are taken away, the root entry is skipped, mtimes and names of owners are ignore
 
 from __future__ import annotations
 
+import functools
 import re
 import zlib
 from typing import IO, TYPE_CHECKING
@@ -127,7 +128,7 @@ def _entry(header: bytes, kind: bytes, size: int, records: dict[bytes, bytes]) -
     if kind in _REFUSED or any(key.startswith(b"GNU.sparse.") for key in records):
         found = _REFUSED.get(kind, "a sparse file")
         raise InputError(f"expected files, directories and links, found {found}", where=show_path(path))
-    mode = _number(header[100:108]) & 0o7777
+    mode = _known_number(header[100:108]) & 0o7777
     uid = _decimal(records, b"uid", header[108:116])
     gid = _decimal(records, b"gid", header[116:124])
     parent, slash, name = path.rpartition(b"/")
@@ -193,7 +194,7 @@ def _size(records: dict[bytes, bytes], size: int) -> int:
 
 def _decimal(records: dict[bytes, bytes], key: bytes, octets: bytes) -> int:
     text = records.get(key)
-    return _number(octets) if text is None else _digits(text)
+    return _known_number(octets) if text is None else _digits(text)
 
 
 def _digits(text: bytes) -> int:
@@ -210,6 +211,10 @@ def _number(octets: bytes) -> int:
     if text and _OCTAL.fullmatch(text) is None:
         raise InputError(f"expected an octal number, found {octets!r}", where="layer")
     return int(text, 8) if text else 0
+
+
+_known_number = functools.lru_cache(1024)(_number)
+"""Modes and owners are few."""
 
 
 def _skip(stream: IO[bytes], count: int) -> None:
