@@ -41,6 +41,7 @@ _OVERLAP_BYTES = 64 << 10
 _AGE_START = b"age-encryption.org/v1\n"
 _COMPILED_BYTES = 64 << 10
 _DETAILS = 3
+_PIECE_BYTES = 64 << 10  # a read that fails loses no more than this
 _SHOWN_BYTES = 60
 _WHOLE = frozenset({"gzip", "xz", "bzip2", "zstd", "tar"})
 """Kinds whose raw bytes need no search: all of their content comes out again."""
@@ -326,7 +327,7 @@ class _Counted:
 
     def read(self, size: int = -1, /) -> bytes:
         try:
-            data = self._source.read(size)
+            data = self._source.read(min(size, _PIECE_BYTES) if size >= 0 else size)
         except UNREADABLE as error:
             if not is_broken_archive(error):
                 raise

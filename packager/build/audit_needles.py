@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 LINE_BYTES = 16
-STRONG_BYTES = 60
+STRONG_BYTES = 48
 WEAK_LINES = 3
 NAME_BYTES = 9
 LITERAL_BYTES = 20

@@ -7,17 +7,17 @@ full of broken archives; the caller still searches the raw bytes.
 from __future__ import annotations
 
 import bz2
-import gzip
 import io
 import lzma
 import mmap
 import tarfile
 import tempfile
 import zlib
+from collections.abc import Callable
 from typing import IO, TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 BLOCK_BYTES = 1 << 20
 HEAD_BYTES = 64 << 10
@@ -59,6 +59,7 @@ class Source(Protocol):
 
 
 Member = tuple[str, Source]
+Read = Callable[[int], bytes]
 
 
 class Blocks:
@@ -72,8 +73,8 @@ class Blocks:
         """Return up to `size` bytes, fewer only at the end."""
         parts, have = [self._held], len(self._held)
         while size < 0 or have < size:
-            block = next(self._blocks, b"")
-            if not block:
+            block = next(self._blocks, None)
+            if block is None:
                 break
             parts.append(block)
             have += len(block)
@@ -125,7 +126,7 @@ def spool(source: Source) -> IO[bytes]:
 
 
 def _gzip(source: Source) -> Iterator[Member]:
-    yield "gz", gzip.GzipFile(fileobj=_plain(source), mode="rb")
+    yield "gz", Blocks(_inflate(31, source.read))
 
 
 def _cached_gzip(source: Source) -> Iterator[Member]:
@@ -134,11 +135,27 @@ def _cached_gzip(source: Source) -> Iterator[Member]:
 
 
 def _xz(source: Source) -> Iterator[Member]:
-    yield "xz", lzma.LZMAFile(_plain(source))  # noqa: SIM115 - reads from a source, holds no file
+    yield "xz", Blocks(_expand(lzma.LZMADecompressor, source.read))
 
 
 def _bzip2(source: Source) -> Iterator[Member]:
-    yield "bz2", bz2.BZ2File(_plain(source))
+    yield "bz2", Blocks(_expand(bz2.BZ2Decompressor, source.read))
+
+
+def _expand(make: Callable[[], lzma.LZMADecompressor | bz2.BZ2Decompressor], read: Read) -> Iterator[bytes]:
+    """Yield all streams of a file one after the other, up to where it is cut or damaged."""
+    expander = make()
+    pending = read(BLOCK_BYTES)
+    while pending or not expander.needs_input:
+        try:
+            yield expander.decompress(pending, BLOCK_BYTES)
+        except (OSError, ValueError, lzma.LZMAError):
+            return
+        if expander.eof:
+            pending = expander.unused_data or read(BLOCK_BYTES)
+            expander = make()
+        else:
+            pending = read(BLOCK_BYTES) if expander.needs_input else b""
 
 
 def _zstd(source: Source) -> Iterator[Member]:
@@ -157,16 +174,21 @@ def _zstd(source: Source) -> Iterator[Member]:
 
 
 def _zlib(source: Source) -> Iterator[Member]:
-    yield "zlib", Blocks(_inflate(zlib.decompressobj(), source.read))
+    yield "zlib", Blocks(_inflate(15, source.read))
 
 
-def _inflate(inflater: zlib._Decompress, read: Callable[[int], bytes]) -> Iterator[bytes]:
+def _inflate(window: int, read: Read) -> Iterator[bytes]:
+    """Yield all zlib or gzip streams of a file one after the other, up to where it is cut or damaged."""
+    inflater = zlib.decompressobj(window)
     pending = read(BLOCK_BYTES)
-    while pending and not inflater.eof:
-        block = inflater.decompress(pending, BLOCK_BYTES)
-        if block:
-            yield block
-        pending = inflater.unconsumed_tail or read(BLOCK_BYTES)
+    while pending:
+        try:
+            yield inflater.decompress(pending, BLOCK_BYTES)
+        except zlib.error:
+            return
+        pending = inflater.unconsumed_tail or inflater.unused_data or read(BLOCK_BYTES)
+        if inflater.eof:
+            inflater = zlib.decompressobj(window)
 
 
 def _tar(source: Source) -> Iterator[Member]:
@@ -220,39 +242,46 @@ def _zip_member(data: mmap.mmap, place: int) -> tuple[str, Source, Callable[[], 
     name_bytes, extra_bytes = int.from_bytes(header[26:28], "little"), int.from_bytes(header[28:30], "little")
     start = place + _LOCAL_BYTES + name_bytes + extra_bytes
     name = data[place + _LOCAL_BYTES : place + _LOCAL_BYTES + name_bytes].decode("utf-8", "replace")
-    cursor = [start]
-
-    def read(size: int) -> bytes:
-        block = data[cursor[0] : cursor[0] + size]
-        cursor[0] += len(block)
-        return block
-
     if method == _STORED:
         unknown = (flags & _STREAMED_FLAG and not packed) or packed == _UNKNOWN_SIZE
         end = data.find(b"PK", start) if unknown else start + packed
         stop = end if end >= 0 else len(data)
         return name, Blocks(_slices(data, start, stop)), lambda: stop
     if method == _DEFLATED:
-        inflater = zlib.decompressobj(-15)
-        return (
-            name,
-            Blocks(_quiet(_inflate(inflater, read))),
-            lambda: cursor[0] - len(inflater.unused_data) if inflater.eof else 0,
-        )
+        deflated = _Deflated(data, start)
+        return name, Blocks(deflated.blocks()), lambda: deflated.end
     return None
+
+
+class _Deflated:
+    """A deflated member, which ends where its own stream says so; `end` is known once it was read."""
+
+    def __init__(self, data: mmap.mmap, start: int) -> None:
+        self._data = data
+        self._place = start
+        self.end = 0
+
+    def blocks(self) -> Iterator[bytes]:
+        inflater = zlib.decompressobj(-15)
+        pending = self._read()
+        while pending and not inflater.eof:
+            try:
+                yield inflater.decompress(pending, BLOCK_BYTES)
+            except zlib.error:
+                return
+            pending = inflater.unconsumed_tail or self._read()
+        if inflater.eof:
+            self.end = self._place - len(inflater.unused_data) - len(pending)
+
+    def _read(self) -> bytes:
+        block = self._data[self._place : self._place + BLOCK_BYTES]
+        self._place += len(block)
+        return block
 
 
 def _slices(data: mmap.mmap, start: int, stop: int) -> Iterator[bytes]:
     for place in range(start, stop, BLOCK_BYTES):
         yield data[place : min(stop, place + BLOCK_BYTES)]
-
-
-def _quiet(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """End where a damaged member ends, so that those after it are still read."""
-    try:
-        yield from blocks
-    except zlib.error:
-        return
 
 
 def _read_exactly(source: Source, size: int) -> bytes:
