@@ -110,7 +110,7 @@ def make_module(module: str, version: str, *, requires: str = "") -> dict[str, b
     }
 
 
-def make_deb(name: str, version: str, *, files: bytes | None = None, **fields: str) -> bytes:
+def make_deb(name: str, version: str, files: bytes | None = None, /, **fields: str) -> bytes:
     """Return a Debian package; `files` is the tar of its files."""
     control = {"Package": name, "Version": version, "Architecture": "amd64", "Maintainer": "T <t@example.org>"}
     control |= {field.replace("_", "-"): value for field, value in fields.items()}
