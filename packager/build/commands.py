@@ -22,8 +22,9 @@ def checkout(name: str) -> str:
 
 
 def dependency_command(target: Target) -> str:
-    """Return one shell command that runs a target's dependency commands in its checkout, or an empty string."""
-    return _chain(target.name, target.dependencies)
+    """Return one shell command that runs the dependency commands of a target where its checkout will be, or nothing."""
+    command = _chain(target.name, target.dependencies)
+    return f"mkdir -p {checkout(target.name)} && {command}" if command else ""
 
 
 def prepare_command(recipe: Recipe, target: Target) -> str:
