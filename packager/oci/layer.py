@@ -46,7 +46,7 @@ COMPRESSOR_ID = "zstd;zstandard=0.25.0;libzstd=1.5.7;level=3;threads>=1"
 """Everything that the bytes of a compressed layer depend on; the number of threads matters only between 0 and 1."""
 
 _THREADS = 2
-_QUEUE_BLOCKS = 8
+_QUEUE_BLOCKS = 4
 _MEDIA_TYPES = {"zstd": MEDIA_LAYER_ZSTD, "gzip": MEDIA_LAYER_GZIP, "none": MEDIA_LAYER_TAR}
 
 
