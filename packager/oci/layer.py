@@ -127,7 +127,26 @@ def _zstd() -> Compressor:
     parameters = zstandard.ZstdCompressor(
         level=ZSTD_LEVEL, threads=_THREADS, write_checksum=False, write_content_size=False
     )
-    return parameters.compressobj()
+    return _Zstd(parameters.chunker(chunk_size=BLOCK_BYTES))
+
+
+class _Chunker(Protocol):
+    def compress(self, block: bytes, /) -> Iterable[bytes]: ...
+
+    def finish(self) -> Iterable[bytes]: ...
+
+
+class _Zstd:
+    """Large pieces come out: with compressobj's small ones there is a wait for the interpreter's lock at each."""
+
+    def __init__(self, chunker: _Chunker) -> None:
+        self._chunker = chunker
+
+    def compress(self, block: bytes, /) -> bytes:
+        return b"".join(self._chunker.compress(block))
+
+    def flush(self) -> bytes:
+        return b"".join(self._chunker.finish())
 
 
 class _Plain:
