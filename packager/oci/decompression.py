@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _MAX_WINDOW = 1 << 27
-_QUEUE_BLOCKS = 8
+_QUEUE_BLOCKS = 4
+_PLAIN_BYTES = 4 << 20
 
 
 def decompress(blob: IO[bytes], media_type: str) -> IO[bytes]:
@@ -75,7 +76,7 @@ class VerifiedTar:
 
     def _read(self) -> bytes:
         try:
-            return self._plain.read(BLOCK_BYTES)
+            return self._plain.read(_PLAIN_BYTES)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise IntegrityError(f"not a gzip stream: {error}", where=self._expected.blob) from error
         except _zstd_error() as error:

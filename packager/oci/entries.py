@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from packager.base.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 SOURCE_DATE_EPOCH = 315532800
@@ -50,6 +51,19 @@ class Entry:
     link: bytes = b""
     capability: bytes | None = None
     content: Path | bytes | None = None
+
+
+class InOrder:
+    """Entries that come in canonical order, ancestors included, none twice: they can be written while they come."""
+
+    def __init__(self, entries: Iterator[Entry]) -> None:
+        self._entries = entries
+
+    def __iter__(self) -> Iterator[Entry]:
+        return self._entries
+
+    def __next__(self) -> Entry:
+        return next(self._entries)
 
 
 def entry_sort_key(path: bytes) -> bytes:

@@ -46,7 +46,7 @@ COMPRESSOR_ID = "zstd;zstandard=0.25.0;libzstd=1.5.7;level=3;threads>=1"
 """Everything that the bytes of a compressed layer depend on; the number of threads matters only between 0 and 1."""
 
 _THREADS = 2
-_QUEUE_BLOCKS = 8
+_QUEUE_BLOCKS = 4
 _MEDIA_TYPES = {"zstd": MEDIA_LAYER_ZSTD, "gzip": MEDIA_LAYER_GZIP, "none": MEDIA_LAYER_TAR}
 
 
@@ -127,7 +127,26 @@ def _zstd() -> Compressor:
     parameters = zstandard.ZstdCompressor(
         level=ZSTD_LEVEL, threads=_THREADS, write_checksum=False, write_content_size=False
     )
-    return parameters.compressobj()
+    return _Zstd(parameters.chunker(chunk_size=BLOCK_BYTES))
+
+
+class _Chunker(Protocol):
+    def compress(self, block: bytes, /) -> Iterable[bytes]: ...
+
+    def finish(self) -> Iterable[bytes]: ...
+
+
+class _Zstd:
+    """Large pieces come out: with compressobj's small ones there is a wait for the interpreter's lock at each."""
+
+    def __init__(self, chunker: _Chunker) -> None:
+        self._chunker = chunker
+
+    def compress(self, block: bytes, /) -> bytes:
+        return b"".join(self._chunker.compress(block))
+
+    def flush(self) -> bytes:
+        return b"".join(self._chunker.finish())
 
 
 class _Plain:

@@ -16,12 +16,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from packager.base.digests import BLOCK_BYTES
 from packager.base.errors import InputError, WorldError
-from packager.oci.entries import SOURCE_DATE_EPOCH, Entry, Kind, check_path, dir_entry, show_path, sort_key
+from packager.oci.entries import SOURCE_DATE_EPOCH, Entry, InOrder, Kind, check_path, dir_entry, show_path, sort_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
+
+TAR_BLOCK_BYTES = 4 << 20
+"""Large, because each block that goes to another thread costs a few waits for the interpreter's lock."""
 
 RECORD = 512
 PAX_NAME = b"././@PaxHeader"
@@ -44,7 +46,7 @@ _SUSPECT = re.compile(rb"(?:\A|/)(?:\.{0,2}(?:/|\Z)|\.wh\.)|\0")
 
 
 def write_tar(entries: Iterable[Entry], sink: Callable[[bytes], object]) -> int:
-    """Write the canonical tar of `entries`, given in any order, in blocks of BLOCK_BYTES (the last one is shorter).
+    """Write the canonical tar of `entries`, given in any order, in blocks of TAR_BLOCK_BYTES (the last one is shorter).
 
     Missing ancestors are added as directories of root with mode 0o755. Returns the number of bytes.
     """
@@ -55,8 +57,10 @@ def write_tar(entries: Iterable[Entry], sink: Callable[[bytes], object]) -> int:
     return blocks.finish()
 
 
-def canonical_entries(entries: Iterable[Entry]) -> list[Entry]:
+def canonical_entries(entries: Iterable[Entry]) -> Iterable[Entry]:
     """Return the entries of a layer checked, completed with ancestors and in canonical order."""
+    if isinstance(entries, InOrder):
+        return _check_order(entries)
     known: dict[bytes, Entry] = {}
     linked = False
     for entry in entries:
@@ -70,6 +74,28 @@ def canonical_entries(entries: Iterable[Entry]) -> list[Entry]:
     if linked:
         _settle_links(known)
     return sorted(known.values(), key=sort_key)
+
+
+def _check_order(entries: InOrder) -> Iterator[Entry]:
+    """Pass entries on as they come; hold nothing but the directories that are open."""
+    last = b""
+    folders = [b""]
+    for entry in entries:
+        path = entry.path
+        if _SUSPECT.search(path) is not None or not path:
+            check_path(path)
+        key = sort_key(entry)
+        parent = path.rpartition(b"/")[0]
+        while folders[-1] != parent:
+            if len(folders) == 1:
+                raise InputError("comes before its directory", where=show_path(path))
+            folders.pop()
+        if key <= last:
+            raise InputError("two entries of one layer have the same path, or come out of order", where=show_path(path))
+        if entry.kind is Kind.DIR:
+            folders.append(path)
+        last = key
+        yield entry
 
 
 def _add_ancestors(known: dict[bytes, Entry]) -> None:
@@ -218,11 +244,11 @@ def _put_file(blocks: _Blocks, path: Path, entry: Entry) -> None:
 
 
 class _Blocks:
-    """Gathers what is written and hands it on in blocks of exactly BLOCK_BYTES."""
+    """Gathers what is written and hands it on in blocks of exactly TAR_BLOCK_BYTES."""
 
     def __init__(self, sink: Callable[[bytes], object]) -> None:
         self._sink = sink
-        self._buffer = bytearray(BLOCK_BYTES)
+        self._buffer = bytearray(TAR_BLOCK_BYTES)
         self._view = memoryview(self._buffer)
         self._spare = bytearray(1)
         self._used = 0
@@ -231,13 +257,13 @@ class _Blocks:
     def put(self, data: bytes) -> None:
         used = self._used
         end = used + len(data)
-        if end < BLOCK_BYTES:
+        if end < TAR_BLOCK_BYTES:
             self._buffer[used:end] = data
             self._used = end
             return
         taken = 0
-        while len(data) - taken >= BLOCK_BYTES - self._used:
-            room = BLOCK_BYTES - self._used
+        while len(data) - taken >= TAR_BLOCK_BYTES - self._used:
+            room = TAR_BLOCK_BYTES - self._used
             self._view[self._used :] = data[taken : taken + room]
             taken += room
             self._flush()
@@ -254,20 +280,20 @@ class _Blocks:
         """Read a file that must have `size` bytes; return how many it had (one more stands for any more)."""
         found = 0
         while True:
-            rest, free = size - found, BLOCK_BYTES - self._used
+            rest, free = size - found, TAR_BLOCK_BYTES - self._used
             room = min(rest, free)
             target = self._view[self._used : self._used + room]
             count = os.readv(descriptor, (target, self._spare) if rest == room else (target,))
             found += count
             self._used += min(count, room)
-            if self._used == BLOCK_BYTES:
+            if self._used == TAR_BLOCK_BYTES:
                 self._flush()
             if count < room or found >= size:
                 return found
 
     def _flush(self) -> None:
         self._sink(bytes(self._buffer))
-        self._total += BLOCK_BYTES
+        self._total += TAR_BLOCK_BYTES
         self._used = 0
 
     def finish(self) -> int:

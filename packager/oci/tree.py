@@ -12,7 +12,7 @@ from packager.base.digests import BLOCK_BYTES
 from packager.base.errors import InputError
 from packager.oci.capability import read_capability
 from packager.oci.dropped import DROPPED, Dropped
-from packager.oci.entries import WHITEOUT_PREFIX, Entry, Kind, show_path, sort_key
+from packager.oci.entries import WHITEOUT_PREFIX, Entry, InOrder, Kind, show_path, sort_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,11 +32,11 @@ class _Node:
     status: os.stat_result
 
 
-def scan_tree(root: Path, dropped: Dropped = DROPPED) -> Iterator[Entry]:
-    """Yield every entry of a tree in canonical order, without the root and without what `dropped` names."""
+def scan_tree(root: Path, dropped: Dropped = DROPPED) -> InOrder:
+    """Return every entry of a tree in canonical order, without the root and without what `dropped` names."""
     links: dict[tuple[int, int], bytes] = {}
-    for node in _walk(os.fsencode(root), b"", dropped):
-        yield _entry_of(node, node.place, links)
+    nodes = _walk(os.fsencode(root), b"", dropped)
+    return InOrder(_entry_of(node, node.place, links) for node in nodes)
 
 
 def diff_trees(lower: Path | None, merged: Path, *, upper: Path | None = None) -> list[Entry]:

@@ -13,7 +13,7 @@ import zstandard
 
 from packager.base.digests import DiffId, digest_of
 from packager.base.errors import InputError, IntegrityError, WorldError
-from packager.oci.entries import Entry, Kind, file_entry
+from packager.oci.entries import Entry, InOrder, Kind, dir_entry, file_entry
 from packager.oci.layer import COMPRESSOR_ID, Layer, open_layer, unpack_layer, write_layer
 from packager.oci.tree import scan_tree
 from packager.store.store import Store
@@ -221,3 +221,33 @@ def test_a_failed_stream_fails_again(store: Store) -> None:
         for _ in range(2):
             with pytest.raises(IntegrityError):
                 stream.read(1 << 21)
+
+
+def test_entries_in_order_are_written_as_they_come_and_a_broken_promise_is_refused(store: Store) -> None:
+    def listed(*paths: bytes) -> InOrder:
+        return InOrder(dir_entry(path) if path == b"d" else file_entry(path, b"") for path in paths)
+
+    paths = (b"a", b"d", b"d/x", b"d-e")
+    assert write_layer(listed(*paths), store) == write_layer(list(listed(*paths)), store)
+    for wrong, said in (
+        ((b"b", b"a"), "a: two entries of one layer have the same path, or come out of order"),
+        ((b"a", b"a"), "a: two entries of one layer have the same path, or come out of order"),
+        ((b"d/x",), "d/x: comes before its directory"),
+        ((b"a", b"a/b"), "a/b: comes before its directory"),
+        ((b"d", b"d-e", b"d/x"), "d/x: comes before its directory"),
+        ((b".wh.x",), ".wh.x: a name that starts with .wh. means a deletion in a layer and cannot be stored"),
+    ):
+        with pytest.raises(InputError) as caught:
+            write_layer(listed(*wrong), store)
+        assert str(caught.value).partition("\n")[0] == said
+
+
+def test_hard_links_of_a_tree_are_written_as_they_come(store: Store, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    (tree / "d").mkdir(parents=True)
+    (tree / "z").write_bytes(b"linked")
+    os.link(tree / "z", tree / "d/a")
+    os.link(tree / "z", tree / "d-a")
+    listed = list(scan_tree(tree))
+    assert [entry.kind for entry in listed] == [Kind.DIR, Kind.FILE, Kind.HARDLINK, Kind.HARDLINK]
+    assert write_layer(scan_tree(tree), store) == write_layer(reversed(listed), store)
