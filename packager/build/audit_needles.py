@@ -32,7 +32,7 @@ _KEYWORDS = (
 )
 _DEFINITIONS = re.compile(
     rb"\b(?:%(keywords)s)\s+(?:\([^)]*\)\s*)?(?:self\.)?(?P<a>%(name)s)\b"
-    rb"|^\s*(?:(?:export|public|private|protected|final|self|this|attr_\w+|@+)[\s.:]*)*(?P<b>%(name)s)\s*[:?]?(?::=|=(?!=)|:)"
+    rb"|^\s*(?:(?:export|public|private|protected|final|self|this|attr_\w+|@+)[\s.:]*)*(?P<b>%(name)s)\??(?:\s*:?=(?!=)|:(?=\s|$))"
     rb"|^\s*(?P<c>%(name)s)\s+[\w*\[\].]+\s*(?:`.*|//.*|,|;)?$"
     rb"|[\"':](?P<d>%(name)s)(?=[\"'\s,)\]}]|$)" % {b"keywords": _KEYWORDS, b"name": _NAME}
 )
