@@ -234,6 +234,7 @@ class _Audit:
         try:
             for name, member in unpack(kind, source):
                 inner = _Place(place.layer, f"{place.path}!{show_path(name.encode('utf-8', 'surrogateescape'))}")
+                self._report(inner, self._finder.find(name.encode("utf-8", "surrogateescape")))
                 counted = _Counted(member, self)
                 self._scan(inner, counted, depth=depth + 1)
                 _drain(counted)

@@ -24,6 +24,7 @@ LITERAL_BYTES = 20
 
 _WORD_BYTES = 3
 _MANY_WORDS = 2
+_CLEAN_WORDS = 500_000
 _SEPARATE = bytes(byte if (chr(byte).isalnum() and byte < 0x80) or byte == 0x5F else 0x20 for byte in range(256))  # noqa: PLR2004
 _NAME = rb"[A-Za-z_][A-Za-z0-9_]{%d,}" % (NAME_BYTES - 1)
 _KEYWORDS = (
@@ -31,7 +32,7 @@ _KEYWORDS = (
 )
 _DEFINITIONS = re.compile(
     rb"\b(?:%(keywords)s)\s+(?:\([^)]*\)\s*)?(?:self\.)?(?P<a>%(name)s)\b"
-    rb"|^\s*(?:(?:export|public|private|protected|final|self|this|attr_\w+|@+)[\s.:]*)*(?P<b>%(name)s)\s*[:?]?(?::=|=(?!=)|:)"
+    rb"|^\s*(?:(?:export|public|private|protected|final|self|this|attr_\w+|@+)[\s.:]*)*(?P<b>%(name)s)\??(?:\s*:?=(?!=)|:(?=\s|$))"
     rb"|^\s*(?P<c>%(name)s)\s+[\w*\[\].]+\s*(?:`.*|//.*|,|;)?$"
     rb"|[\"':](?P<d>%(name)s)(?=[\"'\s,)\]}]|$)" % {b"keywords": _KEYWORDS, b"name": _NAME}
 )
@@ -116,6 +117,8 @@ class Finder:
         self._by_longest: dict[bytes, list[bytes]] = {}
         for line, words in self._words_of.items():
             self._by_longest.setdefault(max(words, key=lambda word: (len(word), word)), []).append(line)
+        self._inner = {text: frozenset(text.translate(_SEPARATE).split()[1:-1]) for text in self._literals}
+        self._clean: set[bytes] = set()
         self._keys = set(self._identifiers).union(*self._words_of.values())
         self._totals: dict[str, int] = {}
         for label in self._lines.values():
@@ -140,9 +143,18 @@ class Finder:
         return found
 
     def find_compiled(self, data: bytes) -> Found:
-        """Return the names and string constants in compiled code, where no blank parts one name from the next."""
-        names = {name for name in self._identifiers if name in data}
-        return Found({text for text in self._literals if text in data}, names)
+        """Return the names and string constants in compiled code, where a byte of a letter may stick to a name.
+
+        Words that were seen before without a name in them are not looked at again.
+        """
+        words = set(data.translate(_SEPARATE).split())
+        fresh = {word for word in words if len(word) >= NAME_BYTES} - self._clean
+        text = b" ".join(fresh)
+        names = {name for name in self._identifiers if name in text}
+        if not names and len(self._clean) < _CLEAN_WORDS:
+            self._clean |= fresh
+        literals = {text for text, inner in self._inner.items() if inner <= words and text in data}
+        return Found({text for text in literals if text in self._literals}, names)
 
     def forget(self, found: Found) -> None:
         """Stop looking for what turned out to be public."""

@@ -10,7 +10,6 @@ import bz2
 import io
 import lzma
 import mmap
-import tarfile
 import tempfile
 import zlib
 from collections.abc import Callable
@@ -32,6 +31,9 @@ _AR = b"!<arch>\n"
 _AR_HEADER_BYTES = 60
 _CACHED_RESPONSE = b"cc="
 _TAR_MAGIC_AT = 257
+_TAR_BLOCK = 512
+_TAR_EMPTY = (b"1", b"2", b"3", b"4", b"5", b"6")
+_LONG_NAME_BYTES = 64 << 10
 
 UNREADABLE = (
     OSError,
@@ -41,7 +43,6 @@ UNREADABLE = (
     LookupError,
     zlib.error,
     lzma.LZMAError,
-    tarfile.TarError,
 )
 """What the standard library raises on broken archives."""
 
@@ -192,31 +193,54 @@ def _inflate(window: int, read: Read) -> Iterator[bytes]:
 
 
 def _tar(source: Source) -> Iterator[Member]:
-    with tarfile.open(fileobj=_plain(source), mode="r|") as archive:
-        for member in archive:
-            content = archive.extractfile(member) if member.isreg() else None
-            if content is not None:
-                yield member.name, content
-            elif member.issym() or member.islnk():
-                yield member.name, io.BytesIO(member.linkname.encode("utf-8", "surrogateescape"))
+    """Read members one after the other, also behind the end mark; a bad header ends it. Sparse maps are not applied."""
+    long_name = b""
+    while len(header := _read_exactly(source, _TAR_BLOCK)) == _TAR_BLOCK:
+        if not header.strip(b"\0"):
+            continue
+        size = _tar_size(header)
+        if size is None:
+            return
+        name = (long_name or header[:100].rstrip(b"\0")).decode("utf-8", "surrogateescape")
+        content = Blocks(_limited(source, size))
+        if header[156:157] == b"L":
+            long_name = content.read(_LONG_NAME_BYTES).rstrip(b"\0")
+        else:
+            long_name = b""
+            yield name, Joined(header[157:257].strip(b"\0"), content)
+        while content.read(BLOCK_BYTES):
+            pass
+        _read_exactly(source, -size % _TAR_BLOCK)
+
+
+def _tar_size(header: bytes) -> int | None:
+    total = sum(header[:148]) + sum(header[156:]) + 8 * 0x20
+    try:
+        checksum = int(header[148:156].strip(b" \0") or b"0", 8)
+        binary = header[124] & 0x80
+        size = int.from_bytes(header[125:136], "big") if binary else int(header[124:136].strip(b" \0") or b"0", 8)
+    except ValueError:
+        return None
+    if checksum != total:
+        return None
+    return 0 if header[156:157] in _TAR_EMPTY else size
 
 
 def _ar(source: Source) -> Iterator[Member]:
-    source.read(len(_AR))
+    _read_exactly(source, len(_AR))
     while len(header := _read_exactly(source, _AR_HEADER_BYTES)) == _AR_HEADER_BYTES:
         size = int(header[48:58])
-        left = [size]
-
-        def blocks(left: list[int] = left) -> Iterator[bytes]:
-            while left[0] and (block := source.read(min(left[0], BLOCK_BYTES))):
-                left[0] -= len(block)
-                yield block
-
-        member = Blocks(blocks())
+        member = Blocks(_limited(source, size))
         yield header[:16].decode("ascii", "replace").rstrip(" /"), member
         while member.read(BLOCK_BYTES):
             pass
-        source.read(size % 2)
+        _read_exactly(source, size % 2)
+
+
+def _limited(source: Source, left: int) -> Iterator[bytes]:
+    while left and (block := source.read(min(left, BLOCK_BYTES))):
+        left -= len(block)
+        yield block
 
 
 def _zip(source: Source) -> Iterator[Member]:

@@ -14,6 +14,7 @@ from packager.lock.git_objects import ObjectId
 from packager.lock.git_runner import make_git_directory
 from packager.lock.git_tree import Pins
 from packager.oci.entries import Entry, Kind, file_entry
+from packager.store.store import Store
 from tests.support.git_builder import TIME, Files, GitBuilder, PlainPlace
 
 pytestmark = pytest.mark.engine
@@ -398,3 +399,32 @@ def test_a_server_that_does_not_answer_is_reported_with_git_s_own_words(tmp_path
     assert str(caught.value).endswith(
         "\nhint: check the network, or configure a mirror or a bundle for this repository"
     )
+
+
+def test_long_histories_make_bounded_chains_of_deltas_and_small_packs(mirror: GitBuilder, tmp_path: Path) -> None:
+    lines = [f"line {number} of a file that grows and changes\n" for number in range(300)]
+    tip = ""
+    size = 0
+    for number in range(130):
+        lines[number * 2] = f"changed by commit {number}\n"
+        size += len("".join(lines))
+        tip = mirror.commit({"src/file.txt": "".join(lines)}, *([tip] if tip else []), time=TIME + number)
+    entries = obtain(mirror, tip).canonical_git(tip, "ancestors")
+    (pack,) = (entry for entry in entries if entry.path.endswith(b".pack"))
+    assert pack.size < size // 10
+    lay_out(tmp_path / "c", entries)
+    git(tmp_path / "c", "fsck", "--strict")
+    rows = git(
+        tmp_path / "c", "verify-pack", "-v", f".git/objects/pack/{pack.path.decode().rpartition('/')[2]}"
+    ).splitlines()
+    depths = [int(row.split()[5]) for row in rows if len(row.split()) == 7]
+    assert max(depths) == 50
+
+
+def test_a_real_store_is_a_place_for_repositories(mirror: GitBuilder, tmp_path: Path) -> None:
+    base = history(mirror)[3]
+    sources = GitSources(Store(tmp_path / "real"), {"https://h.invalid/{owner}/{name}": str(mirror.path)}, tmp_path)
+    ours = sources.obtain(URL, base).canonical_git(base, "none")
+    assert [content_of(entry) for entry in ours] == [
+        content_of(entry) for entry in obtain(mirror, base).canonical_git(base, "none")
+    ]
