@@ -63,7 +63,7 @@ class NodePackages:
             "YARN_NPM_REGISTRY_SERVER": "http://npm.invalid",
             "YARN_UNSAFE_HTTP_WHITELIST": "npm.invalid",
             "COREPACK_NPM_REGISTRY": "http://npm.invalid",
-            "COREPACK_ENABLE_NETWORK": "0",
+            "COREPACK_INTEGRITY_KEYS": "0",
         }
 
     def asked(self, path: str) -> Asked | None:
