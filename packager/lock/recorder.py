@@ -13,7 +13,7 @@ from packager.lock.ecosystems import web
 from packager.lock.ecosystems.asked import Asked, Sort
 from packager.lock.ecosystems.known import ALIAS_SUFFIX, client_environment, make_ecosystems
 from packager.lock.fetch import take
-from packager.lock.model import AbsentFetch, LockedBlob, LockedFetch
+from packager.lock.model import AbsentFetch, LockedBlob, LockedFetch, check_key
 from packager.lock.sources import Source
 from packager.lock.upstream import Expected, Upstream
 from packager.sandbox.fetches import Answer
@@ -102,6 +102,7 @@ class Recorder:
             return self._artifact(web.ALIAS, web.key_of(url), None, [url])
         if asked is None:
             return Answer(404, "text/plain", b"not found\n")
+        check_key(ecosystem.alias, asked.key)
         if asked.sort is Sort.INDEX:
             return self._index(ecosystem, asked, request)
         return self._artifact(ecosystem.alias, asked.key, ecosystem)

@@ -136,7 +136,8 @@ class DebianPackages:
 
     def _keyrings(self, suite: str) -> list[Path]:
         named = [Path(source.signed_by) for source in read_sources(self._etc) if source.suite == suite]
-        return [path for path in named if path.is_file() and path.suffix == ".gpg"]
+        candidates = [path for path in named if path.is_absolute()] or sorted((self._etc / "trusted.gpg.d").glob("*"))
+        return [path for path in candidates if path.suffix in {".gpg", ".pgp"} and path.is_file()]
 
 
 def verify_release(signed: bytes, keyrings: Sequence[Path], *, where: str) -> None:

@@ -58,7 +58,7 @@ class Ecosystem(Protocol):
         """The registry's name in locks."""
 
     def environment(self) -> Mapping[str, str]:
-        """Return the variables that point this ecosystem's clients at its alias host."""
+        """Return the variables that point clients at the alias host; it is near and it retries, so they need not."""
 
     def asked(self, path: str) -> Asked | None:
         """Return what a path on the alias host means; None when no client has to ask for it."""

@@ -57,12 +57,13 @@ class NodePackages:
             "npm_config_cache": "/tmp/npm-cache",  # noqa: S108 - inside the sandbox, dropped from layers
             "npm_config_logs_max": "0",
             "npm_config_progress": "false",
+            "npm_config_fetch_retries": "0",
             "npm_config_fetch_timeout": "600000",
             "YARN_REGISTRY": "http://npm.invalid/",
             "YARN_NPM_REGISTRY_SERVER": "http://npm.invalid",
             "YARN_UNSAFE_HTTP_WHITELIST": "npm.invalid",
             "COREPACK_NPM_REGISTRY": "http://npm.invalid",
-            "COREPACK_ENABLE_NETWORK": "0",
+            "COREPACK_INTEGRITY_KEYS": "0",
         }
 
     def asked(self, path: str) -> Asked | None:

@@ -62,6 +62,7 @@ class PythonPackages:
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
             "PIP_NO_CACHE_DIR": "1",
             "PIP_DEFAULT_TIMEOUT": "600",
+            "PIP_RETRIES": "0",
             "PIP_ROOT_USER_ACTION": "ignore",
             "PIP_NO_INPUT": "1",
             "UV_DEFAULT_INDEX": "http://pypi.invalid/simple/",
@@ -71,6 +72,7 @@ class PythonPackages:
             "UV_COMPILE_BYTECODE": "0",
             "UV_NO_CACHE": "1",
             "UV_HTTP_TIMEOUT": "600",
+            "UV_HTTP_RETRIES": "0",
             "UV_PYTHON_DOWNLOADS": "never",
         }
 

@@ -240,6 +240,26 @@ def test_a_broken_blob_is_never_served(registry: FakeRegistry, recorder: Recorde
     assert not store.has(digest_of(WHEEL))
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://npm.invalid/..",
+        "http://npm.invalid/%2e%2e/-/x.tgz",
+        "http://npm.invalid/a%00b",
+        "http://goproxy.invalid/ex.org/../../x/@v/list",
+        "http://debian.invalid/debian/dists/../../etc",
+        "http://pypi.invalid/files/..%2f..%2fx-1.0.tar.gz",
+    ],
+)
+def test_names_that_lead_elsewhere_are_neither_asked_for_nor_kept(
+    registry: FakeRegistry, recorder: Recorder, store: Store, url: str
+) -> None:
+    assert ask(recorder, url).status in {404, 502}
+    assert dict(registry.requests) == {}
+    assert (recorder.fetches("s"), recorder.absent("s")) == ((), ())
+    assert ask(replay_of(recorder, store), url).status in {404, 599}
+
+
 def test_two_recordings_that_agree_are_accepted() -> None:
     rows = (fetch("a", b"1"), fetch("b", b"2"))
     compare_recordings(rows, rows[::-1])
