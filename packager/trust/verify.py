@@ -3,11 +3,13 @@
 1. manifest digest: the manifest's bytes have the size and digest that the record names
 2. manifest: it is one image manifest and nothing else
 3. config: its bytes have the size and digest that the manifest names, and it is an image configuration
-4. layer 1 … layer n: the blob has its size and digest, and unpacks within a fixed bound
-5. diff ids: what the layers unpack to is what the config names, in order
-6. legacy signature: by a given key, over this manifest, for the expected name
-7. bundle signature: by a given key, an image signature, over this manifest
+4. legacy signature: by a given key, over this manifest, for the expected name
+5. bundle signature: by a given key, an image signature, over this manifest
+6. layer 1 … layer n: the blob has its size and digest, and unpacks within a fixed bound
+7. diff ids: what the layers unpack to is what the config names, in order
 8. seal: the last layer holds the sealed file in its fixed shape
+
+The signatures come before the layers: nothing that nobody signed is decompressed, and a wrong key answers at once.
 """
 
 from __future__ import annotations
@@ -104,12 +106,12 @@ class _Walk:
         yield "manifest digest", self._check_bytes
         yield "manifest", self._check_manifest
         yield "config", self._check_config
+        yield "legacy signature", lambda: verify_legacy(self._record, self._claim, self._store)
+        yield "bundle signature", lambda: verify_bundle(self._record, self._claim, self._store)
         count = len(self._manifest.layers)
         for number, layer in enumerate(self._manifest.layers, start=1):
             yield f"layer {number} of {count}", partial(self._check_layer, layer)
         yield "diff ids", self._check_diff_ids
-        yield "legacy signature", lambda: verify_legacy(self._record, self._claim, self._store)
-        yield "bundle signature", lambda: verify_bundle(self._record, self._claim, self._store)
         yield "seal", lambda: verify_seal(self._store, self._manifest.layers[-1])
 
     def _check_bytes(self) -> Answer:
