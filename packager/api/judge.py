@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from packager.api.author import build
 from packager.api.place import EVALUATOR_KEY, PLATFORM, Place
-from packager.api.ship import keygen, sign, verify
+from packager.api.ship import keygen, sign, trusted_keys, verify
 from packager.base.errors import InputError, IntegrityError, TrustError, UsageError
 from packager.base.files import write_atomic
 from packager.base.progress import Event, Progress, silent
@@ -108,11 +108,13 @@ def evaluate(place: Place, task: str, request: EvaluationRequest, *, progress: P
     """Verify a task's image, open its seal, apply the patches, run the hidden tests and return the verdict."""
     from packager.evaluate.judge import Judge
     from packager.evaluate.verdict import format_verdict
+    from packager.trust.verify import verify_again
 
     engine = place.engine_now()
     store = place.store()
     with store.lease():
-        refuse_unverified(verify(place, task, public_keys=request.public_keys, progress=progress), task)
+        keys = trusted_keys(place, request.public_keys)
+        refuse_unverified(verify_again(place.record(task), store, public_keys=keys, progress=progress), task)
         image = _image(place, store, task)
         contents = _open(place, store, image, task)
         patches = request.read(task, contents)

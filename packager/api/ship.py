@@ -97,7 +97,7 @@ def verify(
     identity: str | None = None,
     progress: Progress = silent,
 ) -> tuple[Check, ...]:
-    """Check a task's image; the list ends in yes or at the first no."""
+    """Check a task's image and read every byte of it; the list ends in yes or at the first no."""
     from packager.trust.verify import verify_image
 
     keys = trusted_keys(place, public_keys)
