@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -185,21 +186,33 @@ def inspect(place: Place, task: str) -> Inspected:
 
 
 def demo(place: Place, task: str, *, progress: Progress = silent) -> Demonstrated:
-    """Walk the whole way with fresh keys in a folder of their own; the store is the usual one."""
+    """Walk the whole way with fresh keys in a folder of their own; the store is the usual one, the image forgotten."""
+    from packager.trust.keyfiles import Password
+
+    store = place.store()
     with tempfile.TemporaryDirectory(prefix="wideswe-demo-") as folder:
-        own = replace(place, keys=Path(folder) / "keys")
+        own = replace(place, keys=Path(folder) / "keys", password=Password(secrets.token_hex()))
         keygen(own)
-        built = build(own, task, platform=PLATFORM, progress=progress)
-        sign(own, task, home="wideswe.invalid/demo")
-        checks = verify(own, task, progress=progress)
-        gold = evaluate(own, task, EvaluationRequest(gold=True), progress=progress)
-        targets = gold.grade.targets
-        empty = Path(folder) / "empty.patch"
-        empty.touch()
-        nothing = EvaluationRequest(target_patches=dict.fromkeys(targets, empty))
-        return Demonstrated(
-            built.manifest, built.content_id, len(checks), gold, evaluate(own, task, nothing, progress=progress)
-        )
+        before = store.name("images", task)
+        try:
+            built = build(own, task, platform=PLATFORM, progress=progress)
+            sign(own, task, home="wideswe.invalid/demo")
+            checks = verify(own, task, progress=progress)
+            gold = evaluate(own, task, EvaluationRequest(gold=True), progress=progress)
+            empty = Path(folder) / "empty.patch"
+            empty.touch()
+            nothing = EvaluationRequest(target_patches=dict.fromkeys(gold.grade.targets, empty))
+            unsolved = evaluate(own, task, nothing, progress=progress)
+        finally:
+            _put_back(store, task, before)
+    return Demonstrated(built.manifest, built.content_id, len(checks), gold, unsolved)
+
+
+def _put_back(store: Store, task: str, record: bytes | None) -> None:
+    if record is None:
+        store.remove_name("images", task)
+    else:
+        store.set_name("images", task, record)
 
 
 def audit(place: Place, task: str, *, progress: Progress = silent) -> tuple[Finding, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,15 +27,15 @@ class Shipped:
 
 
 def keygen(place: Place) -> tuple[Path, ...]:
-    """Make the keys that are not there yet; the release key is encrypted with WIDESWE_PASSWORD (may be empty)."""
+    """Make the keys that are not there yet; the release key is encrypted with the place's password (may be empty)."""
     from packager.seal.identities import create_evaluator_key, create_root, write_identity, write_root
-    from packager.trust.keyfiles import read_password, write_key_pair
+    from packager.trust.keyfiles import write_key_pair
     from packager.trust.keys import create_private_key
 
     place.keys.mkdir(parents=True, exist_ok=True, mode=0o700)
     paths = tuple(place.keys / name for name in (RELEASE_KEY, RELEASE_PUBLIC_KEY, ROOT_SECRET, EVALUATOR_KEY))
     if not paths[0].exists():
-        write_key_pair(paths[0], paths[1], create_private_key(), read_password(os.environ))
+        write_key_pair(paths[0], paths[1], create_private_key(), place.release_password())
     if not paths[2].exists():
         write_root(paths[2], create_root())
     if not paths[3].exists():
@@ -50,12 +49,12 @@ def sign(place: Place, task: str, *, home: str, version: str = VERSION, grant_to
     from packager.seal.grants import put_grant
     from packager.seal.identities import make_grant, read_identities, read_root, task_identity
     from packager.seal.keys import recipient_of
-    from packager.trust.keyfiles import read_password, read_private_key
+    from packager.trust.keyfiles import read_private_key
     from packager.trust.signatures import sign_image
 
     store, record = place.store(), place.record(task)
     reference = f"{home.rstrip('/')}/{task}:{version}"
-    key = read_private_key(place.keys / RELEASE_KEY, read_password(os.environ))
+    key = read_private_key(place.keys / RELEASE_KEY, place.release_password())
     signed = sign_image(record.manifest, reference, key, store).added_to(record)
     own = [recipient_of(identity) for identity in read_identities(place.keys / EVALUATOR_KEY)] if not grant_to else []
     identity, _ = task_identity(read_root(place.keys / ROOT_SECRET), SUITE, task)
