@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import traceback
 from pathlib import Path
 from typing import NoReturn
 
@@ -128,6 +127,8 @@ def main() -> NoReturn:
     except BrokenPipeError:
         code = 0
     except Exception:  # noqa: BLE001 - the last place where anything can be reported
+        import traceback
+
         traceback.print_exc()
         sys.stderr.write("error: this is a fault of wideswe-pack itself; please report the lines above\n")
         code = EXIT_BUG

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packager.store.trees import remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @contextlib.contextmanager
@@ -23,7 +22,8 @@ def scratch_folder(store_root: Path) -> Iterator[Path]:
     """
     parent = store_root / "tmp"
     parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(dir=parent, prefix="scratch-"))
+    folder = parent / f"scratch-{os.urandom(8).hex()}"
+    folder.mkdir(mode=0o700)
     mark = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(mark, fcntl.LOCK_EX)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import secrets
-import shutil
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +22,7 @@ def make_tree(disk: Disk, place: Path, fill: Callable[[Path], None], *, scratch:
         return
     scratch.mkdir(parents=True, exist_ok=True)
     place.parent.mkdir(parents=True, exist_ok=True)
-    temporary = scratch / f"{secrets.token_hex(12)}"
+    temporary = scratch / os.urandom(12).hex()
     temporary.mkdir(mode=0o755)
     mark = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -41,6 +39,8 @@ def make_tree(disk: Disk, place: Path, fill: Callable[[Path], None], *, scratch:
 
 def remove_tree(path: Path) -> None:
     """Delete a tree, also where directories deny it; what is gone already is no error."""
+    import shutil  # noqa: PLC0415 - slow to import
+
     if os.geteuid() != 0:
         _open_up(path)
     shutil.rmtree(path, ignore_errors=True)
