@@ -55,13 +55,13 @@ class EvaluationRequest:
 
     def read(self, task: str, contents: SealContents) -> dict[str, Patch | None]:
         """Return a patch for each target; None where nothing was handed in."""
-        from packager.evaluate.predictions import Patch, Prediction, Predictions, read_predictions
+        from packager.evaluate.predictions import Patch, Prediction, Predictions, read_patch, read_predictions
 
         names = sorted(contents.gold)
         if self.gold:
             return {name: Patch(data) for name, data in contents.gold.items()}
         if self.target_patches:
-            patches = {name: path.read_bytes() for name, path in self.target_patches.items()}
+            patches = {name: read_patch(path) for name, path in self.target_patches.items()}
             found = Predictions({task: Prediction(patches)}).of(task, names)
         else:
             found = None if self.patches is None else read_predictions(self.patches).of(task, names)
@@ -133,7 +133,8 @@ def refuse_unverified(checks: Sequence[Check], task: str) -> None:
     if failed is None:
         raise TrustError("nothing was verified", where=task)
     kind = TrustError if failed.name in _SIGNATURE_CHECKS else IntegrityError
-    raise kind(f"check {failed.number}, {failed.name}: {failed.reason}", where=task, hint="wideswe-pack verify")
+    hint = "wideswe-pack verify shows every check; pull (or build and sign) the image again"
+    raise kind(f"check {failed.number}, {failed.name}: {failed.reason}", where=task, hint=hint)
 
 
 def exit_code(verdict: Verdict) -> int:
@@ -152,14 +153,14 @@ def _image(place: Place, store: Store, task: str) -> StoredImage:
 
 def _open(place: Place, store: Store, image: StoredImage, task: str) -> SealContents:
     from packager.seal.bundle import open_seal
-    from packager.seal.grants import open_any_grant
+    from packager.seal.grants import open_grants
     from packager.seal.identities import read_identities
 
     path = place.keys / EVALUATOR_KEY
     if not path.is_file():
         raise InputError("there is no evaluator key to open the seal with", where=str(path), hint="wideswe-pack keygen")
     evaluators = "\n".join(read_identities(path))
-    identity = open_any_grant(store, image.record.grants, evaluators)
+    identity = open_grants(store, image.record.grants, evaluators)
     contents = open_seal(image.sealed(store), identity)
     if contents.task != task:
         raise TrustError(f"expected the seal of {task}, found that of {contents.task}", where=task)

@@ -117,5 +117,7 @@ class Place:
         data = self.store().name("images", task)
         if data is None:
             hint = f"wideswe-pack build --task {task}, or wideswe-pack pull REFERENCE"
+            if "/" in task:
+                hint = f"wideswe-pack pull {task}, then name the task that it prints"
             raise InputError("there is no image of this task in the store", where=task, hint=hint)
         return parse_record(data, where=f"image {task}")
