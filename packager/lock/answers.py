@@ -143,9 +143,9 @@ def hidden_tar(files: Mapping[str, tuple[int, bytes]]) -> bytes:
     """Return hidden files as one canonical tar, whose digest the lock pins."""
     blocks: list[bytes] = []
     folders = {parent for path in files for parent in _parents(path)}
-    entries = [dir_entry(folder.encode()) for folder in folders]
+    entries = [dir_entry(_bytes(folder)) for folder in folders]
     entries += [
-        Entry(path.encode(), Kind.FILE, mode, size=len(data), content=data) for path, (mode, data) in files.items()
+        Entry(_bytes(path), Kind.FILE, mode, size=len(data), content=data) for path, (mode, data) in files.items()
     ]
     write_tar(sorted(entries, key=sort_key), blocks.append)
     return b"".join(blocks)
@@ -158,6 +158,10 @@ def read_hidden_tar(data: bytes) -> HiddenFiles:
         if entry.kind is Kind.FILE:
             found[entry.path.decode("utf-8", "surrogateescape")] = (entry.mode, stream.read())
     return dict(sorted(found.items()))
+
+
+def _bytes(path: str) -> bytes:
+    return path.encode("utf-8", "surrogateescape")
 
 
 def _kept(store: Store, digest: Digest | None) -> bytes | None:
