@@ -217,16 +217,15 @@ def _put_back(store: Store, task: str, record: bytes | None) -> None:
 
 
 def audit(place: Place, task: str, *, progress: Progress = silent) -> tuple[Finding, ...]:
-    """Look for anything in a task's image that gives the answer away; needs the recipe and its repositories."""
+    """Look for anything in a task's image that gives the answer away; needs the recipe and its locked inputs."""
     from packager.build.audit import audit_image
     from packager.build.audit_task import derive_task_secrets, trusted_layers
     from packager.evaluate.judge import read_image
 
-    store, recipe = place.store(), place.recipe(task)
-    repositories = place.repositories(recipe)
+    store, recipe, lock = place.store(), place.recipe(task), place.lock(task, PLATFORM)
     with store.lease():
         progress(Event("audit", message="reading what is public"))
-        secrets = derive_task_secrets(recipe, repositories)
+        secrets = derive_task_secrets(recipe, lock, store=store, repositories=place.repositories(recipe))
         image = read_image(store, place.record(task))
         progress(Event("audit", message="searching the layers"))
         found = audit_image(
