@@ -84,7 +84,7 @@ def describe(verdict: Verdict) -> str:
     return head + table(("TARGET", "OUTCOME", "FAIL_TO_PASS", "PASS_TO_PASS", "REASON"), rows)
 
 
-@click.command("inspect", epilog="Example: wideswe-pack inspect --task hello-wide-001 --json")
+@click.command("inspect", epilog="Example: wideswe-pack --json inspect hello-wide-001")
 @_NAMES
 @task_options
 @click.pass_obj
