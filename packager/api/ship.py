@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from packager.api.place import EVALUATOR_KEY, RELEASE_KEY, RELEASE_PUBLIC_KEY, ROOT_SECRET, SUITE, VERSION, Place
 from packager.base.errors import InputError
+from packager.base.files import full_disk_trouble
 from packager.base.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class Shipped:
     manifest: str
 
 
+@full_disk_trouble("keygen")
 def keygen(place: Place) -> tuple[Path, ...]:
     """Make the keys that are not there yet; the release key is encrypted with WIDESWE_PASSWORD (may be empty)."""
     from packager.seal.identities import create_evaluator_key, create_root, write_identity, write_root
@@ -44,6 +46,7 @@ def keygen(place: Place) -> tuple[Path, ...]:
     return paths
 
 
+@full_disk_trouble("sign")
 def sign(place: Place, task: str, *, home: str, version: str = VERSION, grant_to: Sequence[str] = ()) -> Shipped:
     """Sign a task's image under its published name, and grant the evaluators the task's key."""
     from packager.oci.record import format_record
@@ -56,15 +59,19 @@ def sign(place: Place, task: str, *, home: str, version: str = VERSION, grant_to
     store, record = place.store(), place.record(task)
     reference = f"{home.rstrip('/')}/{task}:{version}"
     key = read_private_key(place.keys / RELEASE_KEY, read_password(os.environ))
-    signed = sign_image(record.manifest, reference, key, store).added_to(record)
-    own = [recipient_of(identity) for identity in read_identities(place.keys / EVALUATOR_KEY)] if not grant_to else []
-    identity, _ = task_identity(read_root(place.keys / ROOT_SECRET), SUITE, task)
-    grant = make_grant(identity, [*grant_to, *own], comment=f"image: {record.manifest.digest}")
-    granted = replace(signed, grants=(*signed.grants, put_grant(store, record.manifest, grant)))
-    store.set_name("images", task, format_record(granted))
+    with store.lease():
+        signed = sign_image(record.manifest, reference, key, store).added_to(record)
+        own = (
+            [recipient_of(identity) for identity in read_identities(place.keys / EVALUATOR_KEY)] if not grant_to else []
+        )
+        identity, _ = task_identity(read_root(place.keys / ROOT_SECRET), SUITE, task)
+        grant = make_grant(identity, [*grant_to, *own], comment=f"image: {record.manifest.digest}")
+        granted = replace(signed, grants=(*signed.grants, put_grant(store, record.manifest, grant)))
+        store.set_name("images", task, format_record(granted))
     return Shipped(task, reference, record.manifest.digest)
 
 
+@full_disk_trouble("push")
 def push(place: Place, task: str, *, namespace: str, version: str = VERSION, progress: Progress = silent) -> Shipped:
     """Push a task's image with signatures and grants; its tag appears when all else is there."""
     from packager.oci.reference import parse_reference
@@ -76,6 +83,7 @@ def push(place: Place, task: str, *, namespace: str, version: str = VERSION, pro
     return Shipped(task, str(reference), digest)
 
 
+@full_disk_trouble("pull")
 def pull(place: Place, reference: str, *, progress: Progress = silent) -> Shipped:
     """Pull an image with signatures and grants; its task is the last part of the repository's name."""
     from packager.oci.record import format_record
@@ -83,12 +91,14 @@ def pull(place: Place, reference: str, *, progress: Progress = silent) -> Shippe
     from packager.registry.pull import pull_image
 
     parsed = parse_reference(reference)
-    record = pull_image(parsed, place.store(), progress=progress)
-    task = parsed.repository.rpartition("/")[2]
-    place.store().set_name("images", task, format_record(record))
+    store, task = place.store(), parsed.repository.rpartition("/")[2]
+    with store.lease():
+        record = pull_image(parsed, store, progress=progress)
+        store.set_name("images", task, format_record(record))
     return Shipped(task, reference, record.manifest.digest)
 
 
+@full_disk_trouble("verify")
 def verify(
     place: Place,
     task: str,

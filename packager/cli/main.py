@@ -114,7 +114,8 @@ def main() -> NoReturn:
     """Run the command line and end the process with the documented exit code."""
     try:
         code = cli.main(standalone_mode=False)
-    except click.exceptions.Abort:
+    except (KeyboardInterrupt, click.exceptions.Abort):  # click turns the one into the other
+        sys.stderr.write("stopped; the same command continues where this one was\n")
         code = EXIT_INTERRUPTED
     except click.ClickException as error:
         error.show()
@@ -122,9 +123,6 @@ def main() -> NoReturn:
     except PackError as error:
         sys.stderr.write(f"error: {error}\n")
         code = error.exit_code
-    except KeyboardInterrupt:
-        sys.stderr.write("stopped; the same command continues where this one was\n")
-        code = EXIT_INTERRUPTED
     except BrokenPipeError:
         code = 0
     except Exception:  # noqa: BLE001 - the last place where anything can be reported
