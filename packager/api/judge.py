@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from packager.api.author import build
 from packager.api.place import EVALUATOR_KEY, PLATFORM, Place
-from packager.api.ship import keygen, sign, verify
+from packager.api.ship import keygen, sign, trusted_keys, verify
 from packager.base.errors import InputError, IntegrityError, TrustError, UsageError
 from packager.base.files import write_atomic
 from packager.base.progress import Event, Progress, silent
@@ -108,11 +109,13 @@ def evaluate(place: Place, task: str, request: EvaluationRequest, *, progress: P
     """Verify a task's image, open its seal, apply the patches, run the hidden tests and return the verdict."""
     from packager.evaluate.judge import Judge
     from packager.evaluate.verdict import format_verdict
+    from packager.trust.verify import verify_again
 
     engine = place.engine_now()
     store = place.store()
     with store.lease():
-        refuse_unverified(verify(place, task, public_keys=request.public_keys, progress=progress), task)
+        keys = trusted_keys(place, request.public_keys)
+        refuse_unverified(verify_again(place.record(task), store, public_keys=keys, progress=progress), task)
         image = _image(place, store, task)
         contents = _open(place, store, image, task)
         patches = request.read(task, contents)
@@ -184,34 +187,45 @@ def inspect(place: Place, task: str) -> Inspected:
 
 
 def demo(place: Place, task: str, *, progress: Progress = silent) -> Demonstrated:
-    """Walk the whole way with fresh keys in a folder of their own; the store is the usual one."""
+    """Walk the whole way with fresh keys in a folder of their own; the store is the usual one, the image forgotten."""
+    from packager.trust.keyfiles import Password
+
+    store = place.store()
     with tempfile.TemporaryDirectory(prefix="wideswe-demo-") as folder:
-        own = replace(place, keys=Path(folder) / "keys")
+        own = replace(place, keys=Path(folder) / "keys", password=Password(secrets.token_hex()))
         keygen(own)
-        built = build(own, task, platform=PLATFORM, progress=progress)
-        sign(own, task, home="wideswe.invalid/demo")
-        checks = verify(own, task, progress=progress)
-        gold = evaluate(own, task, EvaluationRequest(gold=True), progress=progress)
-        targets = gold.grade.targets
-        empty = Path(folder) / "empty.patch"
-        empty.touch()
-        nothing = EvaluationRequest(target_patches=dict.fromkeys(targets, empty))
-        return Demonstrated(
-            built.manifest, built.content_id, len(checks), gold, evaluate(own, task, nothing, progress=progress)
-        )
+        before = store.name("images", task)
+        try:
+            built = build(own, task, platform=PLATFORM, progress=progress)
+            sign(own, task, home="wideswe.invalid/demo")
+            checks = verify(own, task, progress=progress)
+            gold = evaluate(own, task, EvaluationRequest(gold=True), progress=progress)
+            empty = Path(folder) / "empty.patch"
+            empty.touch()
+            nothing = EvaluationRequest(target_patches=dict.fromkeys(gold.grade.targets, empty))
+            unsolved = evaluate(own, task, nothing, progress=progress)
+        finally:
+            _put_back(store, task, before)
+    return Demonstrated(built.manifest, built.content_id, len(checks), gold, unsolved)
+
+
+def _put_back(store: Store, task: str, record: bytes | None) -> None:
+    if record is None:
+        store.remove_name("images", task)
+    else:
+        store.set_name("images", task, record)
 
 
 def audit(place: Place, task: str, *, progress: Progress = silent) -> tuple[Finding, ...]:
-    """Look for anything in a task's image that gives the answer away; needs the recipe and its repositories."""
+    """Look for anything in a task's image that gives the answer away; needs the recipe and its locked inputs."""
     from packager.build.audit import audit_image
     from packager.build.audit_task import derive_task_secrets, trusted_layers
     from packager.evaluate.judge import read_image
 
-    store, recipe = place.store(), place.recipe(task)
-    repositories = place.repositories(recipe)
+    store, recipe, lock = place.store(), place.recipe(task), place.lock(task, PLATFORM)
     with store.lease():
         progress(Event("audit", message="reading what is public"))
-        secrets = derive_task_secrets(recipe, repositories)
+        secrets = derive_task_secrets(recipe, lock, store=store, repositories=place.repositories(recipe))
         image = read_image(store, place.record(task))
         progress(Event("audit", message="searching the layers"))
         found = audit_image(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,7 +37,7 @@ class Keys:
 
 
 def keygen(place: Place, *, evaluator_only: bool = False) -> Keys:
-    """Make the keys that are not there yet; the release key is encrypted with WIDESWE_PASSWORD (may be empty).
+    """Make the keys that are not there yet; the release key is encrypted with the place's password (may be empty).
 
     A lab needs the evaluator key only: it verifies with the authors' release.pub and has no suite of its own.
     """
@@ -50,7 +49,7 @@ def keygen(place: Place, *, evaluator_only: bool = False) -> Keys:
         place.keys / name for name in (RELEASE_KEY, RELEASE_PUBLIC_KEY, ROOT_SECRET, EVALUATOR_KEY)
     )
     if not evaluator_only and not release.exists():
-        _make_release_key(release, public)
+        _make_release_key(place, release, public)
     if not evaluator_only and not root.exists():
         write_root(root, create_root())
     if not evaluator.exists():
@@ -59,11 +58,11 @@ def keygen(place: Place, *, evaluator_only: bool = False) -> Keys:
     return Keys(files, tuple(recipient_of(identity) for identity in read_identities(evaluator)))
 
 
-def _make_release_key(private: Path, public: Path) -> None:
-    from packager.trust.keyfiles import read_password, write_key_pair
+def _make_release_key(place: Place, private: Path, public: Path) -> None:
+    from packager.trust.keyfiles import write_key_pair
     from packager.trust.keys import create_private_key
 
-    write_key_pair(private, public, create_private_key(), read_password(os.environ))
+    write_key_pair(private, public, create_private_key(), place.release_password())
 
 
 def sign(place: Place, task: str, *, home: str, version: str = VERSION, grant_to: Sequence[str] = ()) -> Shipped:
@@ -75,12 +74,12 @@ def sign(place: Place, task: str, *, home: str, version: str = VERSION, grant_to
     from packager.seal.grants import put_grant
     from packager.seal.identities import make_grant, read_identities, read_root, task_identity
     from packager.seal.keys import recipient_of
-    from packager.trust.keyfiles import read_password, read_private_key
+    from packager.trust.keyfiles import read_private_key
     from packager.trust.signatures import sign_image
 
     store, record = place.store(), place.record(task)
     reference = f"{bare_home(home)}/{task}:{version}"
-    key = read_private_key(place.keys / RELEASE_KEY, read_password(os.environ))
+    key = read_private_key(place.keys / RELEASE_KEY, place.release_password())
     signed = sign_image(record.manifest, reference, key, store).added_to(record)
     own = [recipient_of(identity) for identity in read_identities(place.keys / EVALUATOR_KEY)] if not grant_to else []
     root = read_root(place.keys / ROOT_SECRET)
@@ -146,7 +145,7 @@ def verify(
     identity: str | None = None,
     progress: Progress = silent,
 ) -> tuple[Check, ...]:
-    """Check a task's image; the list ends in yes or at the first no."""
+    """Check a task's image and read every byte of it; the list ends in yes or at the first no."""
     from packager.trust.verify import verify_image
 
     keys = trusted_keys(place, public_keys)
