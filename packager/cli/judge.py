@@ -63,7 +63,7 @@ def evaluate_command(options: Options, /, names: tuple[str, ...], tasks: tuple[s
     with progress_on_screen(options) as progress:
         for task in chosen:
             verdict = api.evaluate(options.place(), task, request, progress=progress)
-            show(options, verdict, describe(verdict))
+            show(options, verdict.document(), describe(verdict))
             worst = max(worst, api.exit_code(verdict))
     return worst
 
