@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import secrets
-import shutil
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +21,7 @@ def make_tree(disk: Disk, place: Path, fill: Callable[[Path], None], *, scratch:
     """Make the tree at `place` unless another process just did; the caller holds its lock."""
     if place.is_dir():
         return
-    temporary = scratch / f"{secrets.token_hex(12)}"
+    temporary = scratch / os.urandom(12).hex()
     with disk_trouble(temporary):
         place.parent.mkdir(parents=True, exist_ok=True)
         temporary.mkdir(mode=0o755, parents=True)
@@ -43,13 +41,15 @@ def make_tree(disk: Disk, place: Path, fill: Callable[[Path], None], *, scratch:
 def discard_tree(path: Path, *, scratch: Path) -> None:
     """Delete a visible tree; it is gone from its place at once, so that a kill leaves no half of it there."""
     scratch.mkdir(parents=True, exist_ok=True)
-    doomed = scratch / f"{secrets.token_hex(12)}"
+    doomed = scratch / os.urandom(12).hex()
     path.rename(doomed)
     remove_tree(doomed)
 
 
 def remove_tree(path: Path) -> None:
     """Delete a tree, also where directories deny it; what is gone already is no error."""
+    import shutil  # noqa: PLC0415 - slow to import
+
     if os.geteuid() != 0:
         _open_up(path)
     shutil.rmtree(path, ignore_errors=True)
