@@ -11,7 +11,7 @@ from packager.oci.entries import Entry, Kind, dir_entry, sort_key
 from packager.oci.tar_writer import write_tar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from packager.lock.git import GitRepository
     from packager.lock.repositories import Repositories
@@ -65,6 +65,13 @@ def hidden_tar(files: Mapping[str, tuple[int, bytes]]) -> bytes:
     entries += [
         Entry(path.encode(), Kind.FILE, mode, size=len(data), content=data) for path, (mode, data) in files.items()
     ]
+    write_tar(sorted(entries, key=sort_key), blocks.append)
+    return b"".join(blocks)
+
+
+def manifests_tar(entries: Iterable[Entry]) -> bytes:
+    """Return manifest files as one canonical tar without folders, whose digest the lock pins."""
+    blocks: list[bytes] = []
     write_tar(sorted(entries, key=sort_key), blocks.append)
     return b"".join(blocks)
 
