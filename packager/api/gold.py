@@ -63,8 +63,9 @@ class CommitTree:
 
     def write(self, path: bytes, content: bytes, kind: Kind) -> None:
         """Put a file, program or symbolic link at `path` and replace a file or an empty directory; make parents."""
-        if self._names.pop(path, None):
+        if self._names.get(path):
             raise WorldError("cannot be written: the directory is not empty", where=shown(path))
+        self._names.pop(path, None)
         if kind is Kind.SYMLINK:
             self._files[path] = symlink_entry(path, content)
         else:
