@@ -126,7 +126,9 @@ def lock(
 
 
 def _resolve(place: Place, task: str, platform: str, progress: Progress) -> tuple[Lock, tuple[Source, ...]]:
-    from packager.build.record import record_fetches
+    from packager.api.base_image import pull_base
+    from packager.api.gold import read_gold_trees
+    from packager.build.record import record_fetches, vouch
     from packager.build.task import TaskBuild
     from packager.lock.clients import Clients
     from packager.lock.fetch import fetch_blobs
@@ -138,13 +140,23 @@ def _resolve(place: Place, task: str, platform: str, progress: Progress) -> tupl
     template = place.template(recipe)
     store, repositories, clients = place.store(), place.repositories(recipe), Clients()
     with store.lease():
-        resolver = Resolver(store, clients, repositories, digest_of(template.encode()), platform, progress)
-        resolved = resolver.resolve(recipe)
+        trees = read_gold_trees(recipe, repositories)
+        resolver = Resolver(
+            store,
+            clients,
+            repositories,
+            digest_of(template.encode()),
+            platform,
+            progress,
+            pull=lambda image: pull_base(image, store, platform=platform, progress=progress),
+        )
+        resolved = trees.locked_in(resolver.resolve(recipe))
         fetch_blobs(resolved.blobs(), store, clients, progress=progress)
-        task_build = TaskBuild(recipe, resolved, template, store, repositories, engine, progress)
+        task_build = TaskBuild(recipe, resolved, template, store, repositories, engine, progress, gold=trees.manifests)
         recording = record_fetches(
             task_build.builder(), task_build.instructions(sealed=False), lambda: Recorder(store, clients)
         )
+        recording = vouch(recording, trees.files_by_step(), store)
         return replace(resolved, fetches=recording.fetches, absent=recording.absent), recording.sources
 
 
@@ -153,6 +165,7 @@ def fetch(
     place: Place, task: str, *, platform: str = PLATFORM, into: Path | None = None, progress: Progress = silent
 ) -> Fetched:
     """Get every locked input into the store; with `into`, also lay them out as a folder for --inputs."""
+    from packager.api.base_image import fetch_base
     from packager.lock.answers import answer_digests, locked_answer
     from packager.lock.clients import Clients
     from packager.lock.fetch import fetch_blobs
@@ -171,6 +184,7 @@ def fetch(
         if not all(map(store.has, answer)):
             locked_answer(recipe, locked, store=store, repositories=repositories)
         digests.update({digest: store.path(digest).stat().st_size for digest in answer})
+        digests.update(fetch_base(recipe.base.image, locked, store, progress=progress))
         if into is not None:
             for digest in sorted(digests):
                 _lay_out(store.path(digest), into / "blobs" / "sha256" / hex_of(digest))

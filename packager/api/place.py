@@ -102,6 +102,7 @@ class Place:
 
     def task_build(self, task: str, platform: str, progress: Progress) -> TaskBuild:
         """Return a locked task, ready to be built; a lock that no longer fits its recipe is refused."""
+        from packager.api.gold import LazyGold
         from packager.build.task import TaskBuild
         from packager.lock.resolve import refuse_drift, wanted_of
 
@@ -109,7 +110,9 @@ class Place:
         recipe, lock = self.recipe(task), self.lock(task, platform)
         template = self.template(recipe)
         refuse_drift(lock, wanted_of(recipe, template=digest_of(template.encode()), platform=platform))
-        return TaskBuild(recipe, lock, template, self.store(), self.repositories(recipe), engine, progress)
+        repositories = self.repositories(recipe)
+        gold = LazyGold(recipe, repositories).manifests
+        return TaskBuild(recipe, lock, template, self.store(), repositories, engine, progress, gold=gold)
 
     def record(self, task: str) -> ImageRecord:
         """Return what the store knows of a task's image."""

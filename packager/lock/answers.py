@@ -20,7 +20,7 @@ from packager.oci.tar_reader import read_tar
 from packager.oci.tar_writer import write_tar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from packager.base.digests import Digest
     from packager.lock.git import GitRepository
@@ -174,6 +174,13 @@ def _unpacked(recipe: Recipe, target: Target, tar: bytes) -> HiddenFiles:
     if target.hidden.files is not None:
         found.update(_from_folder(recipe.file(target.hidden.files)))
     return dict(sorted(found.items()))
+
+
+def manifests_tar(entries: Iterable[Entry]) -> bytes:
+    """Return manifest files as one canonical tar without folders, whose digest the lock pins."""
+    blocks: list[bytes] = []
+    write_tar(sorted(entries, key=sort_key), blocks.append)
+    return b"".join(blocks)
 
 
 def _parents(path: str) -> Iterator[str]:

@@ -37,6 +37,7 @@ class Wanted:
     recipe: Digest
     template: Digest
     suite: str
+    image: str
     ids: Mapping[str, str]
     commits: Mapping[str, str]
     toolchains: Mapping[str, str]
@@ -60,6 +61,7 @@ def _facts_of(lock: Lock) -> dict[str, str]:
         "recipe": lock.recipe,
         "template": lock.template,
         "base suite": lock.base.suite,
+        "base image": lock.base.image or "",
         "prompt": lock.files.prompt,
         **{f"id {name}": value for name, value in lock.ids.items()},
         **{f"repository {repo.name}": repo.commit for repo in lock.repos},
@@ -74,6 +76,7 @@ def _facts_of_wanted(wanted: Wanted) -> dict[str, str]:
         "recipe": wanted.recipe,
         "template": wanted.template,
         "base suite": wanted.suite,
+        "base image": wanted.image,
         "prompt": wanted.prompt,
         **{f"id {name}": value for name, value in wanted.ids.items()},
         **{f"repository {name}": commit for name, commit in wanted.commits.items()},
@@ -86,6 +89,8 @@ def _inputs_of(lock: Lock) -> dict[str, str]:
     for blob in lock.base.packages:
         name, _, version = blob.key.rpartition("/")[2].partition("_")
         found[f"package {name}"] = f"{version.removesuffix('.deb')} {blob.digest}"
+    if lock.base.manifest is not None:
+        found["base manifest"] = lock.base.manifest
     for toolchain in lock.toolchains:
         found[f"artifact {toolchain.kind}"] = f"{toolchain.version} {toolchain.blob.digest}"
     for repo in lock.repos:
@@ -94,7 +99,8 @@ def _inputs_of(lock: Lock) -> dict[str, str]:
         found[f"fetch {fetch.step} {fetch.blob.alias} {fetch.blob.key}"] = f"{fetch.blob.digest} ({fetch.origin})"
     for row in lock.absent:
         found[f"absent {row.step} {row.alias} {row.key}"] = "absent"
-    for sort, digests in (("gold", lock.files.gold), ("hidden", lock.files.hidden)):
+    files = (("gold", lock.files.gold), ("hidden", lock.files.hidden), ("gold manifests", lock.files.manifests))
+    for sort, digests in files:
         found |= {f"{sort} {target}": digest for target, digest in digests.items()}
     return found
 

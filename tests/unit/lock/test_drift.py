@@ -42,6 +42,7 @@ WANTED = Wanted(
     recipe=RECIPE,
     template=TEMPLATE,
     suite="bookworm",
+    image="",
     ids={"sandbox": "s1"},
     commits={"one": "1" * 40},
     toolchains={"node": "22.1.0"},
