@@ -24,4 +24,9 @@ def read_results(kind: str, data: bytes) -> Results:
     reader = READERS.get(kind)
     if reader is None:
         raise InputError(f"expected one of {', '.join(READERS)}, found {kind[:80]!r}", where="results")
-    return Results(reason="the report is empty") if not data.strip() else reader(data)
+    if not data.strip():
+        return Results(reason="the report is empty")
+    try:
+        return reader(data)
+    except InputError as error:
+        return Results(reason=error.reason)
