@@ -7,12 +7,13 @@ process a mount namespace of its own (for a plain user, a user namespace): call 
 from __future__ import annotations
 
 from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, validate
-from packager.api.judge import EvaluationRequest, audit, demo, evaluate, exit_code, inspect
+from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect
 from packager.api.machine import can_build, collect_garbage, doctor, images_in
 from packager.api.place import Place
 from packager.api.ship import keygen, pull, push, sign, verify
 
 __all__ = [
+    "Audited",
     "EvaluationRequest",
     "Place",
     "audit",

@@ -4,28 +4,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from packager.base.errors import WorldError
 from packager.build.audit_secrets import AuditSecrets, derive_secrets, read_contents
 from packager.build.commands import checkout
 from packager.build.render import toolchain_kinds
-from packager.lock.resolve import read_answer
+from packager.lock.resolve import read_answer, refuse_other_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from packager.lock.repositories import Repositories
+    from packager.lock.model import Lock
+    from packager.lock.repositories import Checkout, Repositories
     from packager.recipe.model import Recipe
 
 
-def derive_task_secrets(recipe: Recipe, repositories: Repositories) -> AuditSecrets:
-    """Read the answer and everything public from the recipe's sources, and derive what must not be in the image."""
-    answer = read_answer(recipe, repositories)
-    bases = {}
-    for name in repositories.names():
-        found = repositories.original(name)
-        bases[checkout(name).lstrip("/").encode()] = found.repository.head_id(found.commit, found.history)
+def derive_task_secrets(recipe: Recipe, lock: Lock, repositories: Repositories) -> AuditSecrets:
+    """Derive what must not be in the image from the answer and from everything public, both as the lock pins them.
+
+    An answer that is not the locked one is an IntegrityError: an audit that looks for other bytes would find nothing.
+    """
+    try:
+        answer = read_answer(recipe, repositories)
+    except WorldError as error:
+        hint = f"an audit compares the image with gold and hidden tests; {error.hint or 'they must be at hand'}"
+        raise WorldError(error.reason, where=error.where, hint=hint, retryable=error.retryable) from error
+    refuse_other_answer(lock, answer)
+    found = {repo.name: repositories.locked(repo) for repo in lock.repos}
+    bases = {
+        checkout(name).lstrip("/").encode(): one.repository.head_id(one.commit, one.history)
+        for name, one in found.items()
+    }
     hidden = {target: {path: data for path, (_, data) in files.items()} for target, files in answer.hidden.items()}
     future = [commit for one in recipe.targets for commit in (one.gold.commit, one.hidden.commit) if commit]
-    return derive_secrets(answer.gold, hidden, _public(recipe, repositories), future=future, bases=bases)
+    return derive_secrets(answer.gold, hidden, _public(recipe, found.values()), future=future, bases=bases)
 
 
 def trusted_layers(recipe: Recipe) -> int:
@@ -33,7 +44,7 @@ def trusted_layers(recipe: Recipe) -> int:
     return 1 + len(toolchain_kinds(recipe))
 
 
-def _public(recipe: Recipe, repositories: Repositories) -> Iterator[bytes]:
+def _public(recipe: Recipe, checkouts: Iterable[Checkout]) -> Iterator[bytes]:
     yield recipe.file(recipe.prompt).read_bytes()
-    for name in repositories.names():
-        yield from read_contents(repositories.original(name).tree_entries(b""))
+    for one in checkouts:
+        yield from read_contents(one.tree_entries(b""))

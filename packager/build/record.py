@@ -12,6 +12,7 @@ from packager.base.errors import InputError
 from packager.base.progress import Event
 from packager.build.execute import Builder, Fetches
 from packager.lock.ecosystems import web
+from packager.lock.recorder import compare_recordings
 from packager.lock.replay import Replay
 from packager.oci.layer import open_layer
 from packager.oci.tar_reader import read_tar
@@ -86,17 +87,9 @@ def _record(
 
 
 def _expect_same_rows(first: Recording, second: Recording) -> None:
-    ours, theirs = (
-        {(row.step, row.blob.alias, row.blob.key, row.blob.digest) for row in one.fetches} for one in (first, second)
-    )
-    odd = sorted(ours ^ theirs)
-    if odd:
-        step, alias, key, _ = odd[0]
-        raise InputError(
-            f"two recordings differ in {len(odd)} fetches, first: {alias} {key}",
-            where=f"step {step}",
-            hint="pin what the command installs (a lock file, exact versions, --require-hashes)",
-        )
+    for step in sorted({row.step for row in (*first.fetches, *second.fetches)}):
+        ones, others = ([row for row in one.fetches if row.step == step] for one in (first, second))
+        compare_recordings(ones, others, where=f"step {step}")
 
 
 def _expect_same_layers(builder: Builder, ours: Sequence[Layer], theirs: Sequence[Layer], *, what: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packager.base.errors import InputError
-from packager.oci.entries import Entry, Kind, dir_entry, sort_key
+from packager.oci.entries import Kind, file_entry
 from packager.oci.tar_writer import write_tar
 
 if TYPE_CHECKING:
@@ -60,19 +60,11 @@ def read_hidden(recipe: Recipe, target: Target, repositories: Repositories) -> H
 def hidden_tar(files: Mapping[str, tuple[int, bytes]]) -> bytes:
     """Return hidden files as one canonical tar, whose digest the lock pins."""
     blocks: list[bytes] = []
-    folders = {parent for path in files for parent in _parents(path)}
-    entries = [dir_entry(folder.encode()) for folder in folders]
-    entries += [
-        Entry(path.encode(), Kind.FILE, mode, size=len(data), content=data) for path, (mode, data) in files.items()
-    ]
-    write_tar(sorted(entries, key=sort_key), blocks.append)
+    entries = (
+        file_entry(path.encode("utf-8", "surrogateescape"), data, mode=mode) for path, (mode, data) in files.items()
+    )
+    write_tar(entries, blocks.append)
     return b"".join(blocks)
-
-
-def _parents(path: str) -> Iterator[str]:
-    parts = path.split("/")[:-1]
-    for count in range(1, len(parts) + 1):
-        yield "/".join(parts[:count])
 
 
 def _first_parent(repository: GitRepository, commit: str) -> str:
