@@ -151,18 +151,23 @@ def fetch(
     place: Place, task: str, *, platform: str = PLATFORM, into: Path | None = None, progress: Progress = silent
 ) -> Fetched:
     """Get every locked input into the store; with `into`, also lay them out as a folder for --inputs."""
+    from packager.lock.answers import answer_digests, locked_answer
     from packager.lock.clients import Clients
     from packager.lock.fetch import fetch_blobs
 
-    store, locked = place.store(), place.lock(task, platform)
+    store, locked, recipe = place.store(), place.lock(task, platform), place.recipe(task)
     fetch_blobs(locked.blobs(), store, Clients(), progress, sources=_sources(place, task, platform))
-    repositories = place.repositories(place.recipe(task))
+    repositories = place.repositories(recipe)
     for repo in locked.repos:
         if not store.has(repo.pack_digest):
             progress(Event("fetch", message=f"repository {repo.name}"))
             repositories.fetch(repo)
+    answer = answer_digests(locked)
+    if not all(map(store.has, answer)):
+        locked_answer(recipe, locked, store=store, repositories=repositories)
     digests = {blob.digest: blob.size for blob in locked.blobs()}
     digests.update({repo.pack_digest: repo.pack_size for repo in locked.repos})
+    digests.update({digest: store.path(digest).stat().st_size for digest in answer})
     if into is not None:
         for digest in sorted(digests):
             _lay_out(store.path(digest), into / "blobs" / "sha256" / hex_of(digest))
@@ -267,12 +272,13 @@ def _expected(place: Place, task_build: TaskBuild, environment: Digest) -> dict[
 
 def _seal(place: Place, task_build: TaskBuild, expected: dict[str, dict[str, list[str]]] | None) -> bytes:
     from packager.evaluate.profile import format_profile, profile_of
-    from packager.lock.resolve import read_answer, refuse_other_answer
+    from packager.lock.answers import locked_answer
     from packager.seal.bundle import SealContents, seal
     from packager.seal.identities import read_root
 
-    answer = read_answer(task_build.recipe, task_build.repositories)
-    refuse_other_answer(task_build.lock, answer)
+    answer = locked_answer(
+        task_build.recipe, task_build.lock, store=task_build.store, repositories=task_build.repositories
+    )
     contents = SealContents(
         SUITE,
         task_build.recipe.id,
@@ -292,14 +298,14 @@ def validate(
     from packager.evaluate.profile import profile_of
     from packager.evaluate.run import Session
     from packager.evaluate.validate import format_expected, subject_of, validate_session
-    from packager.lock.resolve import read_answer
+    from packager.lock.answers import locked_answer
 
     task_build = place.task_build(task, platform, progress)
     fetch(place, task, platform=platform, progress=progress)
     store = task_build.store
     with store.lease():
         stage = task_build.environment()
-        answer = read_answer(task_build.recipe, task_build.repositories)
+        answer = locked_answer(task_build.recipe, task_build.lock, store=store, repositories=task_build.repositories)
         session = Session(
             engine=task_build.engine,
             layers=[task_build.builder().tree(layer) for layer in stage.layers],

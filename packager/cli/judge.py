@@ -57,6 +57,8 @@ def evaluate_command(options: Options, /, names: tuple[str, ...], tasks: tuple[s
     if not chosen:
         raise UsageError("no task named", hint="--task ID")
     request = api.EvaluationRequest.from_command_line(given)
+    if request.output is not None and len(chosen) > 1:
+        raise UsageError("--output holds the verdict of one task", hint="evaluate one task, or use --json")
     worst = 0
     with progress_on_screen(options) as progress:
         for task in chosen:

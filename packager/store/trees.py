@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import secrets
@@ -49,7 +50,11 @@ def remove_tree(path: Path) -> None:
 def _open_up(path: Path) -> None:
     for folder, names, _ in os.walk(path, onerror=None):
         for name in names:
-            inner = Path(folder, name)
-            mode = inner.lstat().st_mode
-            if stat.S_ISDIR(mode):
-                inner.chmod(stat.S_IMODE(mode) | stat.S_IRWXU)
+            _open_folder(Path(folder, name))
+
+
+def _open_folder(path: Path) -> None:
+    mode = path.lstat().st_mode
+    if stat.S_ISDIR(mode):
+        with contextlib.suppress(PermissionError):  # another user's; where that matters, the caller looks
+            path.chmod(stat.S_IMODE(mode) | stat.S_IRWXU)

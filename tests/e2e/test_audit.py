@@ -15,7 +15,7 @@ import pytest
 from packager import api
 from packager.base.canonical import format_canonical
 from packager.build.audit import NO_LAYER, LeakKind
-from packager.lock.resolve import read_answer
+from packager.lock.answers import read_answer
 from packager.oci.descriptor import Descriptor, describe
 from packager.oci.entries import Entry, Kind, file_entry
 from packager.oci.layer import write_layer
@@ -28,8 +28,8 @@ from tests.support.shipped_task import HELLO, build_shipped
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from packager.lock.answers import Answer
     from packager.lock.git import GitRepository
-    from packager.lock.resolve import Answer
     from packager.store.store import Store
 
 pytestmark = [
