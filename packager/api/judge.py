@@ -12,7 +12,7 @@ from packager.api.author import build
 from packager.api.place import EVALUATOR_KEY, PLATFORM, Place
 from packager.api.ship import keygen, sign, trusted_keys, verify
 from packager.base.errors import InputError, IntegrityError, TrustError, UsageError
-from packager.base.files import write_atomic
+from packager.base.files import full_disk_trouble, write_atomic
 from packager.base.progress import Event, Progress, silent
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ class Audited:
         return not self.findings
 
 
+@full_disk_trouble("evaluate")
 def evaluate(place: Place, task: str, request: EvaluationRequest, *, progress: Progress = silent) -> Verdict:
     """Verify a task's image, open its seal, apply the patches, run the hidden tests and return the verdict."""
     from packager.evaluate.judge import Judge
@@ -201,6 +202,7 @@ def inspect(place: Place, task: str) -> Inspected:
     )
 
 
+@full_disk_trouble("demo")
 def demo(place: Place, task: str, *, progress: Progress = silent) -> Demonstrated:
     """Walk the whole way with fresh keys in a folder of their own; the store is the usual one, the image forgotten."""
     from packager.trust.keyfiles import Password
@@ -231,6 +233,7 @@ def _put_back(store: Store, task: str, record: bytes | None) -> None:
         store.set_name("images", task, record)
 
 
+@full_disk_trouble("audit")
 def audit(place: Place, task: str, *, progress: Progress = silent) -> Audited:
     """Look for anything in a task's image that gives the answer away; needs the recipe, its lock and the answer."""
     from packager.build.audit import audit_image

@@ -97,6 +97,7 @@ class Place:
         from packager.sandbox.native import NativeEngine, prepare_process
 
         prepare_process()
+        self.store().sweep()
         return NativeEngine()
 
     def task_build(self, task: str, platform: str, progress: Progress) -> TaskBuild:

@@ -63,7 +63,7 @@ def evaluate_command(options: Options, /, names: tuple[str, ...], tasks: tuple[s
     with progress_on_screen(options) as progress:
         for task in chosen:
             verdict = api.evaluate(options.place(), task, request, progress=progress)
-            show(options, verdict, describe(verdict))
+            show(options, verdict.document(), describe(verdict))
             worst = max(worst, api.exit_code(verdict))
     return worst
 
@@ -84,7 +84,7 @@ def describe(verdict: Verdict) -> str:
     return head + table(("TARGET", "OUTCOME", "FAIL_TO_PASS", "PASS_TO_PASS", "REASON"), rows)
 
 
-@click.command("inspect", epilog="Example: wideswe-pack inspect --task hello-wide-001 --json")
+@click.command("inspect", epilog="Example: wideswe-pack --json inspect hello-wide-001")
 @_NAMES
 @task_options
 @click.pass_obj

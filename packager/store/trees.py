@@ -11,7 +11,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from packager.store.blobs import disk_trouble
+from packager.base.files import disk_trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,10 +23,10 @@ def make_tree(disk: Disk, place: Path, fill: Callable[[Path], None], *, scratch:
     """Make the tree at `place` unless another process just did; the caller holds its lock."""
     if place.is_dir():
         return
-    scratch.mkdir(parents=True, exist_ok=True)
-    place.parent.mkdir(parents=True, exist_ok=True)
     temporary = scratch / f"{secrets.token_hex(12)}"
-    temporary.mkdir(mode=0o755)
+    with disk_trouble(temporary):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir(mode=0o755, parents=True)
     mark = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(mark, fcntl.LOCK_EX)
@@ -38,6 +38,14 @@ def make_tree(disk: Disk, place: Path, fill: Callable[[Path], None], *, scratch:
         raise
     finally:
         os.close(mark)
+
+
+def discard_tree(path: Path, *, scratch: Path) -> None:
+    """Delete a visible tree; it is gone from its place at once, so that a kill leaves no half of it there."""
+    scratch.mkdir(parents=True, exist_ok=True)
+    doomed = scratch / f"{secrets.token_hex(12)}"
+    path.rename(doomed)
+    remove_tree(doomed)
 
 
 def remove_tree(path: Path) -> None:
