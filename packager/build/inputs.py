@@ -14,7 +14,7 @@ from packager.build.render import toolchain_kinds
 from packager.lock.answers import manifests_tar
 from packager.lock.bootstrap import CONFIGURE_SCRIPT, Deb, bootstrap_entries
 from packager.lock.toolchains import toolchain_entries
-from packager.oci.entries import Entry, Kind, dir_entry, file_entry, sort_key
+from packager.oci.entries import Entry, Kind, file_entry
 from packager.recipe.globs import matches_any
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class _Repository:
             "history": self._history,
             **more,
         }
-        return Input(spec, lambda _: _with_ancestors(choose(self._repositories.locked(self._locked))))
+        return Input(spec, lambda _: choose(self._repositories.locked(self._locked)))
 
 
 def _gold_manifests(name: str, digest: Digest, gold: GoldManifests) -> Input:
@@ -118,7 +118,7 @@ def _gold_manifests(name: str, digest: Digest, gold: GoldManifests) -> Input:
         if found != digest:
             raise IntegrityError(f"expected {digest}, found {found}", where=f"gold manifests of {name}")
         place = f"workspace/{name}/".encode()
-        return _with_ancestors(replace(entry, path=place + entry.path) for entry in files)
+        return (replace(entry, path=place + entry.path) for entry in files)
 
     return Input({"kind": "gold-manifests", "name": name, "digest": digest}, entries)
 
@@ -171,15 +171,4 @@ def _public(source: object) -> Mapping[str, str]:
 
 
 def _placed(files: Mapping[bytes, bytes]) -> list[Entry]:
-    return _with_ancestors(file_entry(path, data) for path, data in files.items())
-
-
-def _with_ancestors(entries: Iterable[Entry]) -> list[Entry]:
-    """Return entries in canonical order, each folder on the way among them."""
-    found = {entry.path: entry for entry in entries}
-    for path in list(found):
-        parent = path.rpartition(b"/")[0]
-        while parent and parent not in found:
-            found[parent] = dir_entry(parent)
-            parent = parent.rpartition(b"/")[0]
-    return sorted(found.values(), key=sort_key)
+    return [file_entry(path, data) for path, data in files.items()]

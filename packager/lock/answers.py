@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from packager.base.digests import digest_of
 from packager.base.errors import InputError, IntegrityError
 from packager.lock.model import LockedFiles
-from packager.oci.entries import Entry, Kind, dir_entry, sort_key
+from packager.oci.entries import Kind, file_entry
 from packager.oci.tar_reader import read_tar
 from packager.oci.tar_writer import write_tar
 
@@ -142,12 +142,7 @@ def read_hidden(recipe: Recipe, target: Target, repositories: Repositories) -> H
 def hidden_tar(files: Mapping[str, tuple[int, bytes]]) -> bytes:
     """Return hidden files as one canonical tar, whose digest the lock pins."""
     blocks: list[bytes] = []
-    folders = {parent for path in files for parent in _parents(path)}
-    entries = [dir_entry(_bytes(folder)) for folder in folders]
-    entries += [
-        Entry(_bytes(path), Kind.FILE, mode, size=len(data), content=data) for path, (mode, data) in files.items()
-    ]
-    write_tar(sorted(entries, key=sort_key), blocks.append)
+    write_tar((file_entry(_bytes(path), data, mode=mode) for path, (mode, data) in files.items()), blocks.append)
     return b"".join(blocks)
 
 
@@ -177,16 +172,10 @@ def _unpacked(recipe: Recipe, target: Target, tar: bytes) -> HiddenFiles:
 
 
 def manifests_tar(entries: Iterable[Entry]) -> bytes:
-    """Return manifest files as one canonical tar without folders, whose digest the lock pins."""
+    """Return manifest files as one canonical tar, whose digest the lock pins."""
     blocks: list[bytes] = []
-    write_tar(sorted(entries, key=sort_key), blocks.append)
+    write_tar(entries, blocks.append)
     return b"".join(blocks)
-
-
-def _parents(path: str) -> Iterator[str]:
-    parts = path.split("/")[:-1]
-    for count in range(1, len(parts) + 1):
-        yield "/".join(parts[:count])
 
 
 def _first_parent(repository: GitRepository, commit: str) -> str:

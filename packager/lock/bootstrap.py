@@ -10,7 +10,16 @@ from typing import IO, TYPE_CHECKING, cast
 from packager.base.errors import InputError
 from packager.lock.archives import keep_content
 from packager.lock.deb import open_member
-from packager.oci.entries import Entry, Kind, check_path, dir_entry, file_entry, sort_key, symlink_entry
+from packager.oci.entries import (
+    Entry,
+    Kind,
+    check_path,
+    dir_entry,
+    file_entry,
+    missing_ancestors,
+    sort_key,
+    symlink_entry,
+)
 
 if TYPE_CHECKING:
     import tarfile
@@ -130,14 +139,10 @@ class _Layout:
             if entry.kind is not Kind.DIR or entry.path not in self._found:
                 self._found[entry.path] = entry
 
-    def entries(self) -> Iterator[Entry]:
-        """Yield everything in canonical order, with directories for all ancestors."""
-        for path in list(self._found):
-            parent = path.rpartition(b"/")[0]
-            while parent and parent not in self._found:
-                self._found[parent] = dir_entry(parent)
-                parent = parent.rpartition(b"/")[0]
-        yield from sorted(self._found.values(), key=sort_key)
+    def entries(self) -> list[Entry]:
+        """Return everything in canonical order, with directories for all ancestors."""
+        folders = [dir_entry(path) for path in missing_ancestors(self._found)]
+        return sorted((*self._found.values(), *folders), key=sort_key)
 
     def _add_member(self, archive: tarfile.TarFile, member: tarfile.TarInfo, path: bytes, where: str) -> None:
         plain = Entry(path, Kind.DIR, member.mode & 0o7777, member.uid, member.gid)
