@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from packager.api.place import PLATFORM, ROOT_SECRET, SUITE, VERSION, Place
 from packager.base.canonical import format_canonical, parse_json
-from packager.base.digests import digest_of, hex_of
+from packager.base.digests import hex_of
 from packager.base.errors import InputError
 from packager.base.files import write_atomic
 from packager.base.progress import Event, Progress, silent
@@ -93,7 +93,7 @@ def check_lock(place: Place, task: str, *, platform: str = PLATFORM) -> LockRepo
     from packager.lock.resolve import wanted_of
 
     recipe, path = place.recipe(task), place.file(task, platform, "lock")
-    wanted = wanted_of(recipe, template=digest_of(place.template(recipe).encode()), platform=platform)
+    wanted = wanted_of(recipe, dockerfile=place.dockerfile_digest(recipe, platform), platform=platform)
     changes = tuple(str(found) for found in drift_of(place.lock(task, platform), wanted))
     return LockReport(task, str(path), written=False, changes=changes)
 
@@ -137,7 +137,8 @@ def _resolve(place: Place, task: str, platform: str, progress: Progress) -> tupl
     template = place.template(recipe)
     store, repositories, clients = place.store(), place.repositories(recipe), Clients()
     with store.lease():
-        resolver = Resolver(store, clients, repositories, digest_of(template.encode()), platform, progress)
+        dockerfile = place.dockerfile_digest(recipe, platform)
+        resolver = Resolver(store, clients, repositories, dockerfile, platform, progress)
         resolved = resolver.resolve(recipe)
         fetch_blobs(resolved.blobs(), store, clients, progress=progress)
         task_build = TaskBuild(recipe, resolved, template, store, repositories, engine, progress)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from packager.base.digests import Digest
     from packager.base.progress import Progress
     from packager.build.task import TaskBuild
     from packager.lock.model import Lock
@@ -61,6 +62,13 @@ class Place:
 
         return template_path(self.root / "images", recipe).read_text()
 
+    def dockerfile_digest(self, recipe: Recipe, platform: str) -> Digest:
+        """Return the digest of a recipe's Dockerfile without the seal; a template that renders the same is the same."""
+        from packager.build.render import render_dockerfile
+
+        text = render_dockerfile(recipe, template=self.template(recipe), platform=platform, sealed=False)
+        return digest_of(text.encode())
+
     def lock(self, task: str, platform: str) -> Lock:
         """Read a task's lock."""
         from packager.lock.model import parse_lock
@@ -94,8 +102,9 @@ class Place:
 
         engine = self.engine_now()
         recipe, lock = self.recipe(task), self.lock(task, platform)
+        dockerfile = self.dockerfile_digest(recipe, platform)
+        refuse_drift(lock, wanted_of(recipe, dockerfile=dockerfile, platform=platform))
         template = self.template(recipe)
-        refuse_drift(lock, wanted_of(recipe, template=digest_of(template.encode()), platform=platform))
         return TaskBuild(recipe, lock, template, self.store(), self.repositories(recipe), engine, progress)
 
     def record(self, task: str) -> ImageRecord:

@@ -8,7 +8,7 @@ from packager.base.canonical import format_readable
 from packager.base.digests import digest_of
 from packager.build.execute import Input
 from packager.build.render import toolchain_kinds
-from packager.lock.bootstrap import CONFIGURE_SCRIPT, Deb, bootstrap_entries
+from packager.lock.bootstrap import CONFIGURE_SCRIPT, MOUNT_POINTS, Deb, bootstrap_entries
 from packager.lock.toolchains import toolchain_entries
 from packager.oci.entries import Kind, dir_entry, file_entry, sort_key
 from packager.recipe.globs import matches_any
@@ -31,7 +31,7 @@ PROMPT_PATH = b"opt/wideswe/prompt.md"
 
 def task_inputs(recipe: Recipe, lock: Lock, *, store: Store, repositories: Repositories) -> dict[str, Input]:
     """Return the inputs of a task's Dockerfile by their path in the context, without the sealed one."""
-    found = {"bootstrap": _bootstrap(lock, store), "task": _task(recipe, lock)}
+    found = {"bootstrap": _bootstrap(lock, store), "mountpoints": _mount_points(), "task": _task(recipe, lock)}
     for kind in toolchain_kinds(recipe):
         found[f"toolchain-{kind}"] = _toolchain(kind, lock, store)
     locked = {repo.name: repo for repo in lock.repos}
@@ -106,6 +106,11 @@ def _bootstrap(lock: Lock, store: Store) -> Input:
         return bootstrap_entries(debs, suite=lock.base.suite, scratch=scratch)
 
     return Input(spec, entries)
+
+
+def _mount_points() -> Input:
+    spec = {"kind": "mountpoints", "paths": [path.decode() for path in MOUNT_POINTS]}
+    return Input(spec, lambda _: _placed(dict.fromkeys(MOUNT_POINTS, b"")))
 
 
 def _toolchain(kind: str, lock: Lock, store: Store) -> Input:

@@ -35,7 +35,7 @@ class Wanted:
     task: str
     platform: str
     recipe: Digest
-    template: Digest
+    dockerfile: Digest
     suite: str
     ids: Mapping[str, str]
     commits: Mapping[str, str]
@@ -58,7 +58,7 @@ def _facts_of(lock: Lock) -> dict[str, str]:
         "task": lock.task,
         "platform": lock.platform,
         "recipe": lock.recipe,
-        "template": lock.template,
+        "dockerfile": lock.dockerfile,
         "base suite": lock.base.suite,
         "prompt": lock.files.prompt,
         **{f"id {name}": value for name, value in lock.ids.items()},
@@ -72,7 +72,7 @@ def _facts_of_wanted(wanted: Wanted) -> dict[str, str]:
         "task": wanted.task,
         "platform": wanted.platform,
         "recipe": wanted.recipe,
-        "template": wanted.template,
+        "dockerfile": wanted.dockerfile,
         "base suite": wanted.suite,
         "prompt": wanted.prompt,
         **{f"id {name}": value for name, value in wanted.ids.items()},

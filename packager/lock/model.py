@@ -107,7 +107,7 @@ class Lock:
     task: str
     platform: str
     recipe: Digest
-    template: Digest
+    dockerfile: Digest
     base: LockedBase
     files: LockedFiles
     ids: Mapping[str, str] = field(default_factory=dict)
@@ -148,7 +148,7 @@ def format_lock(lock: Lock) -> bytes:
             "task": lock.task,
             "platform": lock.platform,
             "recipe": lock.recipe,
-            "template": lock.template,
+            "dockerfile": lock.dockerfile,
             "ids": dict(lock.ids),
             "base": {"suite": lock.base.suite, "packages": [_format_blob(blob) for blob in lock.base.packages]},
             "repos": [_format_repo(repo) for repo in lock.repos],
@@ -173,7 +173,7 @@ def parse_lock(data: bytes, *, where: str = "lock") -> Lock:
         task=fields.text("task"),
         platform=fields.text("platform"),
         recipe=fields.digest("recipe"),
-        template=fields.digest("template"),
+        dockerfile=fields.digest("dockerfile"),
         ids=fields.texts("ids"),
         base=LockedBase(base.text("suite"), tuple(_parse_blob(row) for row in base.rows("packages"))),
         repos=tuple(_parse_repo(row) for row in fields.rows("repos")),

@@ -67,12 +67,12 @@ def read_answer(recipe: Recipe, repositories: Repositories) -> Answer:
 
 @dataclass(frozen=True)
 class Resolver:
-    """What resolving needs: where things come from, and what the template is."""
+    """What resolving needs: where things come from, and the digest of the Dockerfile."""
 
     store: Store
     clients: Clients
     repositories: Repositories
-    template: Digest
+    dockerfile: Digest
     platform: str
     progress: Progress = silent
 
@@ -89,7 +89,7 @@ class Resolver:
             task=recipe.id,
             platform=self.platform,
             recipe=recipe_digest(recipe),
-            template=self.template,
+            dockerfile=self.dockerfile,
             base=self._base(recipe),
             files=answer.files(recipe.file(recipe.prompt).read_bytes()),
             ids=current_ids(),
@@ -126,7 +126,7 @@ def _wished(versions: Iterable[str | None]) -> list[str]:
     return found
 
 
-def wanted_of(recipe: Recipe, *, template: Digest, platform: str) -> Wanted:
+def wanted_of(recipe: Recipe, *, dockerfile: Digest, platform: str) -> Wanted:
     """Return what a recipe asks for today, as far as it can be known without network."""
     toolchains = {
         kind: wish if isinstance(wish, str) else f"archive strip {wish.strip}"
@@ -138,7 +138,7 @@ def wanted_of(recipe: Recipe, *, template: Digest, platform: str) -> Wanted:
         task=recipe.id,
         platform=platform,
         recipe=recipe_digest(recipe),
-        template=template,
+        dockerfile=dockerfile,
         suite=recipe.base.debian or DEFAULT_SUITE,
         ids=current_ids(),
         commits={one.name: one.commit for one in recipe.targets} | {one.name: one.commit for one in recipe.contexts},
