@@ -111,17 +111,29 @@ def lock(
     from packager.lock.update import take_update
 
     path = place.file(task, platform, "lock")
-    old = place.lock(task, platform) if path.is_file() else None
+    old, reason = _old_lock(place, task, platform)
+    if update is not None and old is None:
+        raise InputError(f"there is nothing to update: {reason}", where=str(path), hint="lock without --update")
     new, sources = _resolve(place, task, platform, progress)
     if update is not None and old is not None:
         new = take_update(old, new, update)
-    changes = ("new",) if old is None else tuple(str(found) for found in compare_locks(old, new))
+    changes = (reason,) if old is None else tuple(str(found) for found in compare_locks(old, new))
     written = old is None or format_lock(old) != format_lock(new)
     if written:
         write_atomic(path, format_lock(new))
     if written and sources:
         write_atomic(place.file(task, platform, "sources"), format_sources(sources))
     return LockReport(task, str(path), written, changes)
+
+
+def _old_lock(place: Place, task: str, platform: str) -> tuple[Lock | None, str]:
+    """Return the lock that is there, or why there is none to compare with."""
+    if not place.file(task, platform, "lock").is_file():
+        return None, "new"
+    try:
+        return place.lock(task, platform), ""
+    except InputError as error:
+        return None, f"replaces a lock that cannot be read: {error.reason}"
 
 
 def _resolve(place: Place, task: str, platform: str, progress: Progress) -> tuple[Lock, tuple[Source, ...]]:
