@@ -142,13 +142,14 @@ class GoldTrees:
         """Return a target's manifests after gold."""
         return self.by_target[target].gold
 
+    def changed(self) -> tuple[str, ...]:
+        """Return the targets whose dependencies gold changes."""
+        wanted = (target.name for target in self.recipe.targets if target.dependencies)
+        return tuple(name for name in wanted if self.by_target[name].change)
+
     def locked_in(self, lock: Lock) -> Lock:
         """Return a lock that pins the manifests of those targets whose dependencies gold changes."""
-        pinned = {
-            target.name: digest_of(manifests_tar(self.by_target[target.name].gold))
-            for target in self.recipe.targets
-            if target.dependencies and self.by_target[target.name].change
-        }
+        pinned = {name: digest_of(manifests_tar(self.by_target[name].gold)) for name in self.changed()}
         return replace(lock, files=replace(lock.files, manifests=pinned))
 
     def files_by_step(self) -> dict[str, dict[str, bytes]]:

@@ -12,7 +12,7 @@ from packager.base.errors import InputError, IntegrityError
 from packager.build.execute import Input
 from packager.build.render import toolchain_kinds
 from packager.lock.answers import manifests_tar
-from packager.lock.bootstrap import CONFIGURE_SCRIPT, Deb, bootstrap_entries
+from packager.lock.bootstrap import CONFIGURE_SCRIPT, MOUNT_POINTS, Deb, bootstrap_entries
 from packager.lock.toolchains import toolchain_entries
 from packager.oci.entries import Entry, Kind, file_entry
 from packager.recipe.globs import matches_any
@@ -46,7 +46,7 @@ def task_inputs(
     recipe: Recipe, lock: Lock, *, store: Store, repositories: Repositories, gold: GoldManifests = no_gold
 ) -> dict[str, Input]:
     """Return the inputs of a task's Dockerfile by their path in the context, without the sealed one."""
-    found = {"task": _task(recipe, lock)}
+    found = {"mountpoints": _mount_points(), "task": _task(recipe, lock)}
     if lock.base.image is None:
         found["bootstrap"] = _bootstrap(lock, store)
     for name, digest in lock.files.manifests.items():
@@ -137,6 +137,11 @@ def _bootstrap(lock: Lock, store: Store) -> Input:
         return bootstrap_entries(debs, suite=lock.base.suite, scratch=scratch)
 
     return Input(spec, entries)
+
+
+def _mount_points() -> Input:
+    spec = {"kind": "mountpoints", "paths": [path.decode() for path in MOUNT_POINTS]}
+    return Input(spec, lambda _: _placed(dict.fromkeys(MOUNT_POINTS, b"")))
 
 
 def _toolchain(kind: str, lock: Lock, store: Store) -> Input:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from packager.lock.git import GitRepository
     from packager.lock.model import Lock
     from packager.lock.repositories import Repositories
+    from packager.oci.entries import Entry
     from packager.recipe.model import Recipe, Target
     from packager.store.store import Store
 

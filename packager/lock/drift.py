@@ -35,7 +35,7 @@ class Wanted:
     task: str
     platform: str
     recipe: Digest
-    template: Digest
+    dockerfile: Digest
     suite: str
     image: str
     ids: Mapping[str, str]
@@ -59,7 +59,7 @@ def _facts_of(lock: Lock) -> dict[str, str]:
         "task": lock.task,
         "platform": lock.platform,
         "recipe": lock.recipe,
-        "template": lock.template,
+        "dockerfile": lock.dockerfile,
         "base suite": lock.base.suite,
         "base image": lock.base.image or "",
         "prompt": lock.files.prompt,
@@ -74,7 +74,7 @@ def _facts_of_wanted(wanted: Wanted) -> dict[str, str]:
         "task": wanted.task,
         "platform": wanted.platform,
         "recipe": wanted.recipe,
-        "template": wanted.template,
+        "dockerfile": wanted.dockerfile,
         "base suite": wanted.suite,
         "base image": wanted.image,
         "prompt": wanted.prompt,

@@ -116,7 +116,7 @@ class Lock:
     task: str
     platform: str
     recipe: Digest
-    template: Digest
+    dockerfile: Digest
     base: LockedBase
     files: LockedFiles
     ids: Mapping[str, str] = field(default_factory=dict)
@@ -157,7 +157,7 @@ def format_lock(lock: Lock) -> bytes:
             "task": lock.task,
             "platform": lock.platform,
             "recipe": lock.recipe,
-            "template": lock.template,
+            "dockerfile": lock.dockerfile,
             "ids": dict(lock.ids),
             "base": _format_base(lock.base),
             "repos": [_format_repo(repo) for repo in lock.repos],
@@ -178,7 +178,7 @@ def parse_lock(data: bytes, *, where: str = "lock") -> Lock:
         task=fields.text("task"),
         platform=fields.text("platform"),
         recipe=fields.digest("recipe"),
-        template=fields.digest("template"),
+        dockerfile=fields.digest("dockerfile"),
         ids=fields.texts("ids"),
         base=_parse_base(base),
         repos=tuple(_parse_repo(row) for row in fields.rows("repos")),

@@ -42,12 +42,12 @@ DEFAULT_SUITE = "bookworm"
 
 @dataclass(frozen=True)
 class Resolver:
-    """What resolving needs: where things come from, what the template is, and who pulls a base image by digest."""
+    """What resolving needs: where things come from, the Dockerfile's digest, and who pulls a base image by digest."""
 
     store: Store
     clients: Clients
     repositories: Repositories
-    template: Digest
+    dockerfile: Digest
     platform: str
     progress: Progress = silent
     pull: Callable[[str], Digest] | None = None
@@ -66,7 +66,7 @@ class Resolver:
             task=recipe.id,
             platform=self.platform,
             recipe=recipe_digest(recipe),
-            template=self.template,
+            dockerfile=self.dockerfile,
             base=self._base(recipe),
             files=answer.files(recipe.file(recipe.prompt).read_bytes()),
             ids=current_ids(),
@@ -114,7 +114,7 @@ def _wished(versions: Iterable[str | None]) -> list[str]:
     return found
 
 
-def wanted_of(recipe: Recipe, *, template: Digest, platform: str) -> Wanted:
+def wanted_of(recipe: Recipe, *, dockerfile: Digest, platform: str) -> Wanted:
     """Return what a recipe asks for today, as far as it can be known without network."""
     toolchains = {
         kind: wish if isinstance(wish, str) else f"archive strip {wish.strip}"
@@ -126,7 +126,7 @@ def wanted_of(recipe: Recipe, *, template: Digest, platform: str) -> Wanted:
         task=recipe.id,
         platform=platform,
         recipe=recipe_digest(recipe),
-        template=template,
+        dockerfile=dockerfile,
         suite="" if recipe.base.image is not None else recipe.base.debian or DEFAULT_SUITE,
         image=_image_digest(recipe) or "",
         ids=current_ids(),

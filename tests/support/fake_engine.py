@@ -15,6 +15,7 @@ from packager.sandbox.fetches import Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from packager.sandbox.engine import Command, Streams
@@ -41,9 +42,12 @@ class FakeEngine:
         self.commands = dict(commands)
         self.ran: list[Command] = []
 
-    @contextlib.contextmanager
-    def open_tree(self, layers: Sequence[Path], *, scratch: Path) -> Iterator[FakeTree]:
+    def open_tree(self, layers: Sequence[Path], *, scratch: Path) -> AbstractContextManager[FakeTree]:
         """Stack copies of the layers."""
+        return self._opened(layers, scratch)
+
+    @contextlib.contextmanager
+    def _opened(self, layers: Sequence[Path], scratch: Path) -> Iterator[FakeTree]:
         places = [scratch / name for name in ("lower", "root", "upper")]
         for place in places:
             place.mkdir()
