@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, validate
-    from packager.api.judge import EvaluationRequest, audit, demo, evaluate, exit_code, inspect
+    from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect
     from packager.api.machine import can_build, collect_garbage, doctor, images_in
     from packager.api.place import Place
     from packager.api.ship import keygen, pull, push, sign, verify
 
 __all__ = [
+    "Audited",
     "EvaluationRequest",
     "Place",
     "audit",
@@ -44,7 +45,7 @@ __all__ = [
 
 _HOMES = {
     "author": ("build", "check_lock", "fetch", "list_tasks", "lock", "render", "validate"),
-    "judge": ("EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect"),
+    "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect"),
     "machine": ("can_build", "collect_garbage", "doctor", "images_in"),
     "place": ("Place",),
     "ship": ("keygen", "pull", "push", "sign", "verify"),

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from packager.store.disk import Disk
     from packager.store.garbage import Garbage
 
+PARTIAL_PREFIX = "pull-"
+"""How the names of downloads in `tmp/` begin that the next run continues."""
+
 _RECORD_MODE = 0o644
 
 
@@ -45,9 +48,12 @@ class Store:
         self._inputs = tuple(inputs)
         self._disk = disk
 
-    def has(self, digest: Digest) -> bool:
-        """Say whether a blob is here or in one of the inputs (without reading it)."""
-        return any(place.is_file() for place in self._places(digest))
+    def has(self, digest: Digest, size: int | None = None) -> bool:
+        """Say whether a blob is here or in one of the inputs (without reading it); of another size it is not there."""
+        places = [place for place in self._places(digest) if place.is_file()]
+        if size is None:
+            return bool(places)
+        return any(place.stat().st_size == size for place in places)
 
     def path(self, digest: Digest) -> Path:
         """Return the file of a blob; it is copied here, verified, when only an input has it."""
@@ -142,6 +148,13 @@ class Store:
 
         with hold(self.root / "locks" / "lease", wait=False):
             return collect(self.root, {_safe(name) for name in keep()})
+
+    def sweep(self) -> None:
+        """Delete what killed commands left half done, unless others are at work; downloads to be continued stay."""
+        from packager.store.garbage import sweep_temporaries  # noqa: PLC0415 - a build with nothing to do needs none
+
+        with contextlib.suppress(WorldError), hold(self.root / "locks" / "lease", wait=False):
+            sweep_temporaries(self.root / "tmp", spare=PARTIAL_PREFIX)
 
     def verify(self, digest: Digest) -> int:
         """Read a whole blob and return its size; a broken one is set aside and raises IntegrityError."""

@@ -104,7 +104,7 @@ def _ask(step: Callable[[], Answer]) -> Answer:
     try:
         return step()
     except (IntegrityError, InputError, TrustError) as error:
-        return Answer(ok=False, reason=str(error))
+        return Answer(ok=False, reason=error.complaint)
 
 
 class _Walk:

@@ -24,4 +24,7 @@ def read_results(kind: str, data: bytes) -> Results:
     if not data.strip():
         return Results(reason="the report is empty")
     reader: Callable[[bytes], Results] = getattr(importlib.import_module(f"{__name__}.{name}"), f"read_{name}")
-    return reader(data)
+    try:
+        return reader(data)
+    except InputError as error:
+        return Results(reason=error.reason)
