@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from packager.oci.entries import Entry
 
 ROOT = Path(__file__).parents[2]
+SUITE = Path(os.environ.get("WIDESWE_ROOT") or ROOT)
 IMAGE = "wideswe-bench:walk"
 OWN_NAME = [sys.executable, "-c", "import sys;from packager.cli.main import main;sys.argv[0]='wideswe-pack';main()"]
 _TIME_DIGITS = 19
@@ -84,7 +85,7 @@ class Walk:
     def __init__(self, options: argparse.Namespace, folder: Path) -> None:
         self._options = options
         self._folder = folder
-        self._place = api.Place(root=ROOT, store_root=_path("WIDESWE_STORE"), keys=_path("WIDESWE_KEYS"))
+        self._place = api.Place(root=SUITE, store_root=_path("WIDESWE_STORE"), keys=_path("WIDESWE_KEYS"))
         self._docker = [options.client, *(["-H", options.daemon] if options.daemon else [])]
         self._table = Table(options.rounds)
 
@@ -119,7 +120,7 @@ class Walk:
         if has_docker:
             command = [*self._docker, "run", "--rm", "--network", "none", IMAGE, "sh", "-c", SAY_TIME]
             docker = self._table.row("docker run, to the first command", lambda: _until_told(command))
-        names = (ROOT, self._place.store_root, self._place.keys, patches, CLOCK_TASK)
+        names = (SUITE, self._place.store_root, self._place.keys, patches, CLOCK_TASK)
         within = [sys.executable, "-c", _IN_PROCESS, *map(str, names)]
         row = self._table.row
         row("evaluate, process start to first command", lambda: _until_told(evaluate), against=docker)
