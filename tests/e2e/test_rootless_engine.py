@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from packager.base.processes import Finished, Surroundings, find_program, run
+from packager.base.processes import Finished, Surroundings, find_program, run, run_ok
 from packager.sandbox import kernel
 from packager.sandbox.namespaces import may_mount
 
@@ -25,14 +25,22 @@ pytestmark = [pytest.mark.engine, pytest.mark.skipif(not may_mount(), reason="ne
 SYSTEM_PYTHON = Path("/usr/bin/python3")
 
 
-def plain_user() -> pwd.struct_passwd:
-    """Return a user of this machine that has subordinate ids."""
-    table = Path("/etc/subuid")
-    names = [line.split(":")[0] for line in table.read_text().splitlines()] if table.exists() else []
-    users = [user for user in pwd.getpwall() if user.pw_uid != 0 and user.pw_name in names]
-    if not users or find_program("newuidmap") is None:
-        pytest.skip("no user with ranges in /etc/subuid, or no newuidmap")
-    return users[0]
+RANGE = "1000000000-1000065535"
+
+
+@pytest.fixture
+def plain_user() -> Iterator[pwd.struct_passwd]:
+    """Make a user that has subordinate ids, and remove it afterwards."""
+    missing = [name for name in ("newuidmap", "useradd", "usermod", "userdel") if find_program(name) is None]
+    if missing:
+        pytest.skip(f"{missing[0]} is not installed")
+    name = f"wideswe-test-{os.getpid()}"
+    run_ok([str(find_program("useradd")), "--no-create-home", "--no-user-group", "--shell", "/bin/sh", name])
+    try:
+        run_ok([str(find_program("usermod")), "--add-subuids", RANGE, "--add-subgids", RANGE, name])
+        yield pwd.getpwnam(name)
+    finally:
+        run_ok([str(find_program("userdel")), name])
 
 
 @pytest.fixture
@@ -92,11 +100,10 @@ def as_user(user: pwd.struct_passwd) -> tuple[str, ...]:
     return ("/usr/bin/setpriv", "--reuid", str(user.pw_uid), "--regid", str(user.pw_gid), "--clear-groups")
 
 
-def test_a_plain_users_sandbox_is_the_same_as_roots(place: Path, code: Path) -> None:
-    user = plain_user()
+def test_a_plain_users_sandbox_is_the_same_as_roots(place: Path, code: Path, plain_user: pwd.struct_passwd) -> None:
     (place / "root").mkdir()
     ours = take_walk(code, place / "root")
-    theirs = take_walk(code, made_for(user, place / "user"), *as_user(user))
+    theirs = take_walk(code, made_for(plain_user, place / "user"), *as_user(plain_user))
     assert ours == theirs
     assert ours["upper"] == [
         "etc drwxr-xr-x 0:0 []",
@@ -115,10 +122,10 @@ def test_a_plain_users_sandbox_is_the_same_as_roots(place: Path, code: Path) -> 
 
 def test_a_user_without_ranges_is_told_how_to_get_them(place: Path, code: Path) -> None:
     user = pwd.getpwnam("nobody")
+    if find_program("newuidmap") is None:
+        pytest.skip("newuidmap is not installed")
     done = run_walk(code, made_for(user, place / "user"), *as_user(user))
     assert done.exit_code == 1
-    if find_program("newuidmap") is None:
-        pytest.skip("no newuidmap")
     assert done.stderr.decode().endswith(
         "packager.base.errors.WorldError: /etc/subuid: expected at least 65535 subordinate ids for nobody, found 0\n"
         "hint: as root: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 nobody\n"
