@@ -92,6 +92,7 @@ def pull(place: Place, reference: str, *, progress: Progress = silent) -> Shippe
 
     parsed = parse_reference(reference)
     store, task = place.store(), parsed.repository.rpartition("/")[2]
+    store.sweep()
     with store.lease():
         record = pull_image(parsed, store, progress=progress)
         store.set_name("images", task, format_record(record))
