@@ -10,11 +10,13 @@ from packager.api.author import build, check_lock, fetch, list_tasks, lock, rend
 from packager.api.judge import EvaluationRequest, audit, demo, evaluate, exit_code, inspect
 from packager.api.machine import can_build, collect_garbage, doctor, images_in
 from packager.api.place import Place
-from packager.api.ship import keygen, pull, push, sign, verify
+from packager.api.ship import Keys, Shipped, keygen, pull, push, sign, verify
 
 __all__ = [
     "EvaluationRequest",
+    "Keys",
     "Place",
+    "Shipped",
     "audit",
     "build",
     "can_build",
