@@ -47,8 +47,6 @@ def full_disk_trouble(where: str) -> Iterator[None]:
         raise disk_error(error, str(error.filename or where)) from error
 
 
-
-
 def write_atomic(path: Path, data: bytes, *, mode: int = 0o644) -> None:
     """Write `data` to `path` so that no reader ever sees a part of it; parents are made; trouble is a WorldError."""
     try:

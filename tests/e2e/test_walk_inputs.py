@@ -164,7 +164,7 @@ FIRST_LINES = {
 def insert(target: str, code: str) -> bytes:
     """Return a patch that adds a line after the first one of a file that every test loads."""
     path, line = FIRST_LINES[target]
-    return f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1 +1,2 @@\n {line}\n+{code}\n".encode()
+    return f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1,2 +1,3 @@\n {line}\n+{code}\n \n".encode()
 
 
 @pytest.fixture

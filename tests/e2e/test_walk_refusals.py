@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -209,10 +207,7 @@ def flip_after(data: bytes, mark: bytes) -> tuple[bytes, str, str]:
 
 
 RELOCK = f"\nhint: wideswe-pack lock --task {TASK}"
-HINTS = {
-    "again": "\nhint: the lock was made by another version of wideswe-pack; lock again",
-    "validate": f"\nhint: wideswe-pack validate --task {TASK}",
-}
+AGAIN = "\nhint: the lock was made by another version of wideswe-pack; lock again"
 LOCK_FLIPS = {
     "syntax": (b'\n  "absent": ', 3, "{lock}: not acceptable JSON: Expecting value: line 2 column 13 (char 14)"),
     "schema": (b'"schema": "wideswe-lock/', 3, "{lock}: schema: expected {old}, found '{new}'"),
@@ -230,12 +225,12 @@ LOCK_FLIPS = {
     "a repository": (
         b'"pack": {\n        "digest": "sha256:',
         4,
-        "gauge: expected the canonical pack {new}, found {old}{again}",
+        "gauge: expected the canonical pack {new}, found {old}" + AGAIN,
     ),
     "gold": (
         b'"gold": {\n      "gauge": "sha256:',
-        3,
-        "{expected}: the expected tests were seen with {subject}; recipe and lock now give DIGEST{validate}",
+        4,
+        TASK + ": gold of gauge: expected {new}, found {old}" + RELOCK,
     ),
 }
 
@@ -243,14 +238,12 @@ LOCK_FLIPS = {
 @pytest.mark.parametrize("name", LOCK_FLIPS)
 def test_one_flipped_byte_in_the_lock_is_refused_by_build(name: str, suite: Party) -> None:
     mark, exit_code, text = LOCK_FLIPS[name]
-    lock, expected = (suite.root / "lockfiles" / f"{TASK}.linux-amd64.{kind}.json" for kind in ("lock", "expected"))
+    lock = suite.root / "lockfiles" / f"{TASK}.linux-amd64.lock.json"
     changed, old, new = flip_after(lock.read_bytes(), mark)
     lock.write_bytes(changed)
-    subject = json.loads(expected.read_bytes())["subject"]
     before = suite.record
     said = suite.refuse("build", "--task", TASK, exit_code=exit_code)
-    whole = f"error: {text.format(lock=lock, expected=expected, subject=subject, old=old, new=new, **HINTS)}\n"
-    assert re.fullmatch(re.escape(whole).replace("DIGEST", "sha256:[0-9a-f]{64}"), said), said
+    assert said == f"error: {text.format(lock=lock, old=old, new=new)}\n"
     assert suite.record == before
 
 
