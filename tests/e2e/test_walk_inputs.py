@@ -111,7 +111,7 @@ def test_what_cannot_be_a_patch_for_the_task_ends_with_exit_code_3(author: Party
         f"error: {tmp_path}/none.patch: cannot be read: No such file or directory\n": (
             ["--target-patch", f"gauge={tmp_path}/none.patch"],
         ),
-        f"error: {bad}:1: expected an object with instance_id\n": (["--patch", bad],),
+        f"error: 1 problem\n{bad}:1: expected an object with instance_id\n": (["--patch", bad],),
     }
     found = {
         text: [author.refuse("evaluate", TASK, *words, exit_code=3) for words in ways] for text, ways in said.items()
