@@ -41,6 +41,10 @@ class FakeEngine:
         self.commands = dict(commands)
         self.ran: list[Command] = []
 
+    def prepared(self, text: str) -> Prepared:
+        """Return what a command does now."""
+        return self.commands[text]
+
     @contextlib.contextmanager
     def open_tree(self, layers: Sequence[Path], *, scratch: Path) -> Iterator[FakeTree]:
         """Stack copies of the layers."""
@@ -65,7 +69,7 @@ class FakeTree:
     def run(self, command: Command, streams: Streams, *, fetches: FetchSource | None = None) -> Ended:
         """Do what was prepared for a command; KeyError if nothing was."""
         self.engine.ran.append(command)
-        done = self.engine.commands[command.argv[-1]]
+        done = self.engine.prepared(command.argv[-1])
         for url in done.asks:
             if fetches is not None:
                 fetches.answer(request_of(url))
