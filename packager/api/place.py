@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from packager.oci.record import ImageRecord
     from packager.recipe.model import Recipe
     from packager.sandbox.engine import Engine
+    from packager.trust.keyfiles import Password
 
 PLATFORM = "linux/amd64"
 SUITE = "wideswe"
@@ -32,7 +34,10 @@ EVALUATOR_KEY = "evaluator.key"
 
 @dataclass(frozen=True)
 class Place:
-    """Where things are: the suite's folder, the store, the keys; what to read before the network; mirrors; engine."""
+    """Where things are: the suite's folder, the store, the keys; what to read before the network; mirrors; engine.
+
+    `password` protects the release key; without it WIDESWE_PASSWORD does.
+    """
 
     root: Path
     store_root: Path
@@ -40,10 +45,17 @@ class Place:
     inputs: tuple[Path, ...] = ()
     engine: str = "native"
     mirrors: Mapping[str, str] = field(default_factory=dict)
+    password: Password | None = None
 
     def store(self) -> Store:
         """Return the store."""
         return Store(self.store_root, inputs=self.inputs)
+
+    def release_password(self) -> Password:
+        """Return the password of the release key; none given anywhere is a TrustError."""
+        from packager.trust.keyfiles import read_password
+
+        return read_password(os.environ) if self.password is None else self.password
 
     def file(self, task: str, platform: str, kind: str) -> Path:
         """Return the path of a task's `lock`, `expected` or `sources` file."""
@@ -85,11 +97,11 @@ class Place:
         from packager.sandbox.native import NativeEngine, prepare_process
 
         prepare_process()
+        self.store().sweep()
         return NativeEngine()
 
     def task_build(self, task: str, platform: str, progress: Progress) -> TaskBuild:
         """Return a locked task, ready to be built; a lock that no longer fits its recipe is refused."""
-        from packager.api.gold import LazyGold
         from packager.build.task import TaskBuild
         from packager.lock.resolve import refuse_drift, wanted_of
 
@@ -97,9 +109,7 @@ class Place:
         recipe, lock = self.recipe(task), self.lock(task, platform)
         template = self.template(recipe)
         refuse_drift(lock, wanted_of(recipe, template=digest_of(template.encode()), platform=platform))
-        repositories = self.repositories(recipe)
-        gold = LazyGold(recipe, repositories).manifests
-        return TaskBuild(recipe, lock, template, self.store(), repositories, engine, progress, gold=gold)
+        return TaskBuild(recipe, lock, template, self.store(), self.repositories(recipe), engine, progress)
 
     def record(self, task: str) -> ImageRecord:
         """Return what the store knows of a task's image."""
@@ -108,5 +118,7 @@ class Place:
         data = self.store().name("images", task)
         if data is None:
             hint = f"wideswe-pack build --task {task}, or wideswe-pack pull REFERENCE"
+            if "/" in task:
+                hint = f"wideswe-pack pull {task}, then name the task that it prints"
             raise InputError("there is no image of this task in the store", where=task, hint=hint)
         return parse_record(data, where=f"image {task}")

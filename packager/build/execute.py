@@ -7,12 +7,16 @@ in the store, so an instruction whose key is known does no work, and an equal la
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
+import shutil
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from packager.base.canonical import format_canonical
 from packager.base.digests import Digest, hex_of
-from packager.base.errors import InputError
+from packager.base.errors import InputError, IntegrityError, PackError, WorldError
+from packager.base.files import NO_SPACE_HINT
 from packager.base.progress import Event, Progress, silent
 from packager.build.results import Log, format_layer, parse_layer
 from packager.oci.entries import CANONICALISER_ID, Kind
@@ -34,6 +38,9 @@ if TYPE_CHECKING:
 
 _STEP_TIMEOUT_S = 7200.0
 _REFUSED_SHOWN = 10
+_NO_SPACE = os.strerror(errno.ENOSPC)
+_ROOM_BYTES = 4 << 20
+"""A step that fails while less than this is left has not failed for its own sake."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,13 @@ class Fetches:
     digest: str
     source: FetchSource
     refused: Callable[[], tuple[str, ...]] = tuple
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The result of a derivation that ran before: its layer, or None if it changed nothing."""
+
+    layer: Layer | None
 
 
 @dataclass(frozen=True)
@@ -102,8 +116,14 @@ class Builder:
         """Return the unpacked form of a layer, ready to be stacked."""
 
         def fill(target: Path) -> None:
-            with open_layer(self.store, layer) as stream:
-                unpack_layer(stream, target, overlay_whiteouts=True)
+            try:
+                with open_layer(self.store, layer) as stream:
+                    unpack_layer(stream, target, overlay_whiteouts=True)
+            except IntegrityError:
+                self.store.quarantine(
+                    layer.digest
+                )  # also where the result lies about it: the next build makes both anew
+                raise
 
         return self.store.tree(hex_of(layer.diff_id), fill)
 
@@ -219,12 +239,14 @@ class Builder:
             changed = diff_trees(tree.lower, tree.root, upper=tree.upper)
             return write_layer(changed, self.store) if changed else None
 
-    def _failure(self, instruction: Instruction, log: Log, ended: Ended, refused: Iterable[str]) -> InputError:
+    def _failure(self, instruction: Instruction, log: Log, ended: Ended, refused: Iterable[str]) -> PackError:
         where = f"step {instruction.step}" if instruction.step else f"Dockerfile:{instruction.line}"
-        lines = [f"exit code {ended.exit_code} from: {instruction.arguments}"]
-        lines += filter(None, [log.tail().decode(errors="replace").strip()])
-        lines += list(dict.fromkeys(refused))[:_REFUSED_SHOWN]
-        return InputError("\n".join(lines), where=where)
+        text = log.tail().decode(errors="replace").strip()
+        lines = [f"exit code {ended.exit_code} from: {instruction.arguments}", *filter(None, [text])]
+        reason = "\n".join([*lines, *list(dict.fromkeys(refused))[:_REFUSED_SHOWN]])
+        if _NO_SPACE in text or shutil.disk_usage(self.store.root).free < _ROOM_BYTES:
+            return WorldError(f"the disk is full; {reason}", where=where, hint=NO_SPACE_HINT)
+        return InputError(reason, where=where)
 
     @contextlib.contextmanager
     def _open(self, stage: Stage) -> Iterator[Tree]:
@@ -244,10 +266,20 @@ class Builder:
 
     def _once(self, key: Digest, work: Callable[[], Layer | None]) -> Layer | None:
         with self.store.lock(f"derivation-{hex_of(key)}"):
-            kept = self.store.result(key)
-            layer = None if kept is None else parse_layer(kept)
-            if kept is not None and (layer is None or self.store.has(layer.digest)):
-                return layer
+            kept = self._kept(key)
+            if kept is not None:
+                return kept.layer
             layer = work()
             self.store.put_result(key, format_layer(layer))
             return layer
+
+    def _kept(self, key: Digest) -> Kept | None:
+        """Return an earlier result; one that cannot be read, or whose layer is gone or cut off, counts as none."""
+        data = self.store.result(key)
+        try:
+            layer = None if data is None else parse_layer(data)
+        except InputError:
+            return None
+        if data is None or (layer is not None and not self.store.has(layer.digest, layer.size)):
+            return None
+        return Kept(layer)

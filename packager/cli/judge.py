@@ -57,11 +57,13 @@ def evaluate_command(options: Options, /, names: tuple[str, ...], tasks: tuple[s
     if not chosen:
         raise UsageError("no task named", hint="--task ID")
     request = api.EvaluationRequest.from_command_line(given)
+    if request.output is not None and len(chosen) > 1:
+        raise UsageError("--output holds the verdict of one task", hint="evaluate one task, or use --json")
     worst = 0
     with progress_on_screen(options) as progress:
         for task in chosen:
             verdict = api.evaluate(options.place(), task, request, progress=progress)
-            show(options, verdict, describe(verdict))
+            show(options, verdict.document(), describe(verdict))
             worst = max(worst, api.exit_code(verdict))
     return worst
 
@@ -82,7 +84,7 @@ def describe(verdict: Verdict) -> str:
     return head + table(("TARGET", "OUTCOME", "FAIL_TO_PASS", "PASS_TO_PASS", "REASON"), rows)
 
 
-@click.command("inspect", epilog="Example: wideswe-pack inspect --task hello-wide-001 --json")
+@click.command("inspect", epilog="Example: wideswe-pack --json inspect hello-wide-001")
 @_NAMES
 @task_options
 @click.pass_obj

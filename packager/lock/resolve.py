@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packager.base.digests import Digest, digest_of, parse_digest
-from packager.base.errors import InputError, IntegrityError
+from packager.base.errors import InputError
 from packager.base.progress import Event, Progress, silent
 from packager.lock import debian
-from packager.lock.answers import HiddenFiles, hidden_tar, read_gold, read_hidden
+from packager.lock.answers import keep_answer, read_answer
 from packager.lock.clients import first_proxy
 from packager.lock.drift import Wanted, drift_of
 from packager.lock.git_pack import PACK_FORMAT_ID
-from packager.lock.model import Lock, LockedBase, LockedFiles, LockedToolchain
+from packager.lock.model import Lock, LockedBase, LockedToolchain
 from packager.lock.recorder import RECORDER_ID
 from packager.lock.repositories import Repositories, lock_repositories, refuse_young
 from packager.lock.toolchains import (
@@ -30,7 +30,7 @@ from packager.recipe.model import recipe_digest
 from packager.sandbox.identity import SANDBOX_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from packager.lock.clients import Clients
     from packager.recipe.model import Recipe
@@ -38,32 +38,6 @@ if TYPE_CHECKING:
 
 
 DEFAULT_SUITE = "bookworm"
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The gold patch and the hidden files of every target."""
-
-    gold: Mapping[str, bytes]
-    hidden: Mapping[str, HiddenFiles]
-
-    def files(self, prompt: bytes) -> LockedFiles:
-        """Return the digests that a lock keeps."""
-        return LockedFiles(
-            digest_of(prompt),
-            {name: digest_of(patch) for name, patch in self.gold.items()},
-            {name: digest_of(hidden_tar(files)) for name, files in self.hidden.items()},
-        )
-
-
-def read_answer(recipe: Recipe, repositories: Repositories) -> Answer:
-    """Return the answer that a recipe describes, from its repositories and the files beside it."""
-    gold: dict[str, bytes] = {}
-    hidden: dict[str, HiddenFiles] = {}
-    for target in recipe.targets:
-        gold[target.name] = read_gold(recipe, target, repositories)
-        hidden[target.name] = read_hidden(recipe, target, repositories)
-    return Answer(gold, hidden)
 
 
 @dataclass(frozen=True)
@@ -79,13 +53,14 @@ class Resolver:
     pull: Callable[[str], Digest] | None = None
 
     def resolve(self, recipe: Recipe) -> Lock:
-        """Return a lock of everything that needs no recording; git packs are in the store afterwards."""
+        """Return a lock of everything that needs no recording; git packs and the answer are in the store afterwards."""
         self.progress(Event("lock", message="reading repositories"))
         repos = lock_repositories(self.repositories, self.store, targets=[target.name for target in recipe.targets])
         contexts = {context.name: self.repositories.original(context.name) for context in recipe.contexts}
         times = {name: found.repository.commit_time(found.commit) for name, found in contexts.items()}
         refuse_young(recipe, times)
         answer = read_answer(recipe, self.repositories)
+        keep_answer(answer, self.store)
         self.progress(Event("lock", message="resolving packages and toolchains"))
         return Lock(
             task=recipe.id,
@@ -169,19 +144,6 @@ def refuse_drift(lock: Lock, wanted: Wanted) -> None:
         raise InputError(
             f"the lock does not fit the recipe: {listed}", where=lock.task, hint=f"wideswe-pack lock --task {lock.task}"
         )
-
-
-def refuse_other_answer(lock: Lock, answer: Answer) -> None:
-    """Raise IntegrityError if gold or hidden tests are not the bytes that the lock pins."""
-    files = answer.files(b"")
-    for what, pinned, found in (("gold", lock.files.gold, files.gold), ("hidden", lock.files.hidden, files.hidden)):
-        for target in sorted({*pinned, *found}):
-            if pinned.get(target) != found.get(target):
-                raise IntegrityError(
-                    f"expected {pinned.get(target)}, found {found.get(target)}",
-                    where=f"{lock.task}: {what} of {target}",
-                    hint=f"wideswe-pack lock --task {lock.task}",
-                )
 
 
 def current_ids() -> dict[str, str]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
-import secrets
-import shutil
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from packager.store.blobs import disk_trouble
+from packager.base.files import disk_trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,10 +21,10 @@ def make_tree(disk: Disk, place: Path, fill: Callable[[Path], None], *, scratch:
     """Make the tree at `place` unless another process just did; the caller holds its lock."""
     if place.is_dir():
         return
-    scratch.mkdir(parents=True, exist_ok=True)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    temporary = scratch / f"{secrets.token_hex(12)}"
-    temporary.mkdir(mode=0o755)
+    temporary = scratch / os.urandom(12).hex()
+    with disk_trouble(temporary):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir(mode=0o755, parents=True)
     mark = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(mark, fcntl.LOCK_EX)
@@ -39,8 +38,18 @@ def make_tree(disk: Disk, place: Path, fill: Callable[[Path], None], *, scratch:
         os.close(mark)
 
 
+def discard_tree(path: Path, *, scratch: Path) -> None:
+    """Delete a visible tree; it is gone from its place at once, so that a kill leaves no half of it there."""
+    scratch.mkdir(parents=True, exist_ok=True)
+    doomed = scratch / os.urandom(12).hex()
+    path.rename(doomed)
+    remove_tree(doomed)
+
+
 def remove_tree(path: Path) -> None:
     """Delete a tree, also where directories deny it; what is gone already is no error."""
+    import shutil  # noqa: PLC0415 - slow to import
+
     if os.geteuid() != 0:
         _open_up(path)
     shutil.rmtree(path, ignore_errors=True)
@@ -49,7 +58,11 @@ def remove_tree(path: Path) -> None:
 def _open_up(path: Path) -> None:
     for folder, names, _ in os.walk(path, onerror=None):
         for name in names:
-            inner = Path(folder, name)
-            mode = inner.lstat().st_mode
-            if stat.S_ISDIR(mode):
-                inner.chmod(stat.S_IMODE(mode) | stat.S_IRWXU)
+            _open_folder(Path(folder, name))
+
+
+def _open_folder(path: Path) -> None:
+    mode = path.lstat().st_mode
+    if stat.S_ISDIR(mode):
+        with contextlib.suppress(PermissionError):  # another user's; where that matters, the caller looks
+            path.chmod(stat.S_IMODE(mode) | stat.S_IRWXU)

@@ -9,7 +9,7 @@ import pytest
 
 from packager.api.gold import read_gold_trees
 from packager.base.digests import DiffId, digest_of
-from packager.base.errors import InputError, IntegrityError
+from packager.base.errors import InputError
 from packager.build.context import write_context
 from packager.build.inputs import SEAL_PATH
 from packager.build.task import TaskBuild
@@ -86,9 +86,9 @@ def make(folder: Path, **fields: object) -> Made:
         "linux/amd64",
         pull=lambda _: put_base(store),
     )
-    lock = trees.locked_in(resolver.resolve(recipe))
+    lock = trees.locked_in(resolver.resolve(recipe), store)
     engine = FakeEngine({INSTALL: Prepared({"opt/lib": b"lib"}), "rm -rf /workspace/one": Prepared()})
-    return Made(TaskBuild(recipe, lock, template, store, repositories, engine, gold=trees.manifests), engine)
+    return Made(TaskBuild(recipe, lock, template, store, repositories, engine), engine)
 
 
 def files_of(path: Path) -> dict[str, bytes]:
@@ -137,23 +137,6 @@ def test_without_a_change_of_manifests_there_is_no_stage_for_gold(tmp_path: Path
     made.task_build.environment()
     assert [command.argv[-1] for command in made.engine.ran] == [INSTALL]
     assert "gold" not in made.task_build.dockerfile(sealed=True)
-
-
-def test_gold_manifests_that_are_not_what_the_lock_pins_are_refused(tmp_path: Path) -> None:
-    made = make(tmp_path)
-    digest, found = made.lock().files.manifests["one"], digest_of(bytes(1024))
-    other = replace(made.task_build, gold=lambda _: ())
-    with pytest.raises(IntegrityError) as caught:
-        other.environment()
-    assert str(caught.value) == f"gold manifests of one: expected {digest}, found {found}"
-
-
-def test_gold_manifests_that_nobody_gives_are_refused(tmp_path: Path) -> None:
-    made = make(tmp_path)
-    blind = TaskBuild(**{**vars(made.task_build), "gold": TaskBuild.gold})
-    with pytest.raises(InputError) as caught:
-        blind.environment()
-    assert str(caught.value) == "one: gold's manifests are not at hand"
 
 
 def test_a_base_image_that_the_lock_does_not_pin_is_refused(tmp_path: Path) -> None:
