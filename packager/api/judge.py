@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import secrets
-import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from packager.api.author import build
 from packager.api.place import EVALUATOR_KEY, PLATFORM, Place
 from packager.api.ship import keygen, sign, trusted_keys, verify
 from packager.base.errors import InputError, IntegrityError, TrustError, UsageError
@@ -208,6 +206,10 @@ def demo(place: Place, task: str, *, progress: Progress = silent) -> Demonstrate
     from packager.trust.keyfiles import Password
 
     store = place.store()
+    import tempfile
+
+    from packager.api.author import build
+
     with tempfile.TemporaryDirectory(prefix="wideswe-demo-") as folder:
         own = replace(place, keys=Path(folder) / "keys", password=Password(secrets.token_hex()))
         keygen(own)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packager.base.errors import WorldError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 NO_SPACE_HINT = "make space (wideswe-pack gc may help); then the same command continues"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -57,14 +56,15 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o644) -> None:
 
 
 def _write(path: Path, data: bytes, mode: int) -> None:
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
+    temporary = path.with_name(f".{path.name[:40]}.{os.urandom(8).hex()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
             stream.flush()
             os.fchmod(stream.fileno(), mode)
             os.fsync(stream.fileno())
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise

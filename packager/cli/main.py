@@ -10,7 +10,6 @@ import importlib
 import os
 import select
 import sys
-import traceback
 from pathlib import Path
 from typing import NoReturn
 
@@ -156,6 +155,8 @@ def main() -> NoReturn:
         _write_no_more()
         code = WorldError.exit_code
     except Exception:  # noqa: BLE001 - the last place where anything can be reported
+        import traceback
+
         traceback.print_exc()
         sys.stderr.write("error: this is a fault of wideswe-pack itself; please report the lines above\n")
         code = EXIT_BUG

@@ -20,12 +20,13 @@ from packager.oci.tar_reader import read_tar
 from packager.oci.tar_writer import write_tar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from packager.base.digests import Digest
     from packager.lock.git import GitRepository
     from packager.lock.model import Lock
     from packager.lock.repositories import Repositories
+    from packager.oci.entries import Entry
     from packager.recipe.model import Recipe, Target
     from packager.store.store import Store
 
@@ -169,6 +170,13 @@ def _unpacked(recipe: Recipe, target: Target, tar: bytes) -> HiddenFiles:
     if target.hidden.files is not None:
         found.update(_from_folder(recipe.file(target.hidden.files)))
     return dict(sorted(found.items()))
+
+
+def manifests_tar(entries: Iterable[Entry]) -> bytes:
+    """Return manifest files as one canonical tar, whose digest the lock pins."""
+    blocks: list[bytes] = []
+    write_tar(entries, blocks.append)
+    return b"".join(blocks)
 
 
 def _first_parent(repository: GitRepository, commit: str) -> str:

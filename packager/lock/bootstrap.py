@@ -63,6 +63,9 @@ done
 : > /etc/machine-id
 """
 
+MOUNT_POINTS = (b"etc/hostname", b"etc/hosts", b"etc/resolv.conf")
+"""Files that every engine mounts something on; no step's change of them ever enters a layer."""
+
 _SOURCES = "deb [trusted=yes] http://debian.invalid/debian {suite} main\n"
 _APT_CONF = b"""\
 Acquire::Languages "none";
@@ -102,7 +105,7 @@ def fixed_entries(suite: str) -> Sequence[Entry]:
     return [
         *(dir_entry(path) for path in folders),
         dir_entry(b"tmp", mode=0o1777),
-        *(file_entry(path, b"") for path in (b"etc/hostname", b"etc/hosts", b"etc/machine-id", b"etc/resolv.conf")),
+        *(file_entry(path, b"") for path in (*MOUNT_POINTS, b"etc/machine-id")),
         *(file_entry(b"var/lib/dpkg/" + name, b"") for name in (b"available", b"diversions", b"status")),
         file_entry(b"etc/apt/sources.list", _SOURCES.format(suite=suite).encode()),
         file_entry(b"etc/apt/apt.conf.d/90wideswe", _APT_CONF),
