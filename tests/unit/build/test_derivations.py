@@ -10,6 +10,7 @@ from packager.build.execute import Builder, Fetches, Input, Stage
 from packager.oci.entries import Entry, file_entry
 from packager.oci.layer import Layer, open_layer
 from packager.oci.tar_reader import read_tar
+from packager.sandbox.fetches import Answer
 from packager.store.store import Store
 from tests.support.fake_engine import FakeEngine, Prepared
 from tests.support.fake_fetches import FakeFetches
@@ -127,7 +128,10 @@ def test_a_result_whose_blob_is_gone_is_made_again(store: Store) -> None:
 
 
 def test_other_fetches_are_another_derivation_and_reach_the_engine_by_step(store: Store) -> None:
-    engine, source = FakeEngine({**NOTHING, "install": Prepared(asks=["http://a.invalid/x"])}), FakeFetches({})
+    engine, source = (
+        FakeEngine({**NOTHING, "install": Prepared(asks=["http://a.invalid/x"])}),
+        FakeFetches({"http://a.invalid/x": Answer(200)}),
+    )
     made = builder(store, engine)
     for digest in ("one", "two", "two"):
         step = Builder(store, engine, made.inputs, {"m/dependencies": Fetches(digest, source)})
@@ -181,17 +185,6 @@ def test_a_stage_can_start_from_an_earlier_one_or_from_a_locked_image(store: Sto
             "Dockerfile:2: ADD takes one of ['inputs/one.tar'] and /, found 'inputs/one.tar /x'",
         ),
         (("COPY --from=first / /",), "Dockerfile:2: only COPY --from=STAGE / / is supported"),
-        (
-            (
-                "ADD inputs/one.tar /",
-                "FROM scratch AS a",
-                "ENV K=V",
-                "FROM scratch",
-                "ADD inputs/one.tar /",
-                "COPY --from=a / /",
-            ),
-            "Dockerfile:7: COPY --from must follow FROM scratch",
-        ),
         (("FROM base:1",), "Dockerfile: base image 'base:1' is not in the lock\nhint: wideswe-pack lock"),
     ],
 )

@@ -14,7 +14,7 @@ from tests.support.small_suite import TASK, SmallSuite, make_suite
 if TYPE_CHECKING:
     from pathlib import Path
 
-TEMPLATE = digest_of(b"template")
+DOCKERFILE = digest_of(b"dockerfile")
 
 
 @pytest.fixture
@@ -29,16 +29,18 @@ def lock_of(suite: SmallSuite) -> Lock:
         TASK,
         "linux/amd64",
         recipe_digest(recipe),
-        TEMPLATE,
+        DOCKERFILE,
         LockedBase("bookworm", ()),
         LockedFiles(digest_of(b"Make two.\n"), {}, {}),
         ids=current_ids(),
-        repos=tuple(LockedRepo(role, name, suite.commits[name], "0" * 40, TEMPLATE, 1) for name, role in names.items()),
+        repos=tuple(
+            LockedRepo(role, name, suite.commits[name], "0" * 40, DOCKERFILE, 1) for name, role in names.items()
+        ),
     )
 
 
 def test_a_lock_that_fits_its_recipe_is_taken(suite: SmallSuite) -> None:
-    refuse_drift(lock_of(suite), wanted_of(suite.recipe(), template=TEMPLATE, platform="linux/amd64"))
+    refuse_drift(lock_of(suite), wanted_of(suite.recipe(), dockerfile=DOCKERFILE, platform="linux/amd64"))
 
 
 def test_a_lock_that_does_not_fit_is_refused_with_every_difference(suite: SmallSuite) -> None:
@@ -47,7 +49,7 @@ def test_a_lock_that_does_not_fit_is_refused_with_every_difference(suite: SmallS
     suite.rewrite("debian: bookworm", "debian: trixie")
     recipe = suite.recipe()
     with pytest.raises(InputError) as caught:
-        refuse_drift(lock, wanted_of(recipe, template=TEMPLATE, platform="linux/amd64"))
+        refuse_drift(lock, wanted_of(recipe, dockerfile=DOCKERFILE, platform="linux/amd64"))
     assert str(caught.value) == (
         f"{TASK}: the lock does not fit the recipe: base suite: bookworm -> trixie; "
         f"prompt: {digest_of(b'Make two.' + bytes([10]))} -> {digest_of(b'Make three.' + bytes([10]))}; "
@@ -58,7 +60,7 @@ def test_a_lock_that_does_not_fit_is_refused_with_every_difference(suite: SmallS
 def test_a_suite_that_is_not_named_is_the_usual_one(suite: SmallSuite) -> None:
     recipe = suite.recipe()
     bare = recipe.model_copy(update={"base": recipe.base.model_copy(update={"debian": None})})
-    assert wanted_of(bare, template=TEMPLATE, platform="linux/amd64").suite == "bookworm"
+    assert wanted_of(bare, dockerfile=DOCKERFILE, platform="linux/amd64").suite == "bookworm"
 
 
 def test_all_targets_share_one_version_of_a_toolchain() -> None:

@@ -45,7 +45,7 @@ def lock_of(mark: str) -> Lock:
 
 
 OLD, NEW = lock_of("old"), lock_of("new")
-SELF = replace(OLD, recipe=NEW.recipe, template=NEW.template, ids=NEW.ids)
+SELF = replace(OLD, recipe=NEW.recipe, dockerfile=NEW.dockerfile, ids=NEW.ids)
 """What is new whatever moves: a lock must fit the recipe that is there now."""
 
 
