@@ -168,6 +168,7 @@ def test_an_update_moves_only_what_it_names(world: World, name: str) -> None:
     assert {part for part in after if after[part] != before[part]} == {name}
     assert subjects == {
         "recipe",
+        "dockerfile",
         *{
             "base": ("base image", "base manifest"),
             "one": ("repository one", "pack one"),
