@@ -6,11 +6,10 @@ import contextlib
 import fcntl
 import itertools
 import os
-import secrets
 import stat
 from typing import TYPE_CHECKING
 
-from packager.store.blobs import disk_trouble
+from packager.base.files import disk_trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,10 +24,10 @@ def make_tree(disk: Disk, place: Path, fill: Callable[[Path], None], *, scratch:
     """Make the tree at `place` unless another process just did; the caller holds its lock."""
     if place.is_dir():
         return
-    scratch.mkdir(parents=True, exist_ok=True)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    temporary = scratch / f"{secrets.token_hex(12)}"
-    temporary.mkdir(mode=0o755)
+    temporary = scratch / os.urandom(12).hex()
+    with disk_trouble(temporary):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir(mode=0o755, parents=True)
     mark = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(mark, fcntl.LOCK_EX)
@@ -42,6 +41,14 @@ def make_tree(disk: Disk, place: Path, fill: Callable[[Path], None], *, scratch:
         os.close(mark)
 
 
+def discard_tree(path: Path, *, scratch: Path) -> None:
+    """Delete a visible tree; it is gone from its place at once, so that a kill leaves no half of it there."""
+    scratch.mkdir(parents=True, exist_ok=True)
+    doomed = scratch / os.urandom(12).hex()
+    path.rename(doomed)
+    remove_tree(doomed)
+
+
 def remove_tree(path: Path) -> None:
     """Delete a tree, also where directories deny it and however deep they are; what cannot be deleted stays.
 
@@ -52,7 +59,7 @@ def remove_tree(path: Path) -> None:
     except OSError:
         return
     try:
-        fresh = map(f"{secrets.token_hex(8)}-{{}}".format, itertools.count())
+        fresh = map(f"{os.urandom(8).hex()}-{{}}".format, itertools.count())
         while _thin(top, top, fresh):
             pass
     finally:
