@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from packager.api.place import PLATFORM, ROOT_SECRET, SUITE, VERSION, Place
-from packager.base.canonical import format_canonical, parse_json
-from packager.base.digests import digest_of, hex_of
-from packager.base.errors import InputError
-from packager.base.files import write_atomic
+from packager.base.canonical import LIMIT_BYTES, format_canonical, parse_json
+from packager.base.digests import hex_of
+from packager.base.errors import InputError, PackError
+from packager.base.files import full_disk_trouble, write_atomic
 from packager.base.progress import Event, Progress, silent
 
 if TYPE_CHECKING:
@@ -92,12 +92,16 @@ def check_lock(place: Place, task: str, *, platform: str = PLATFORM) -> LockRepo
     from packager.lock.drift import drift_of
     from packager.lock.resolve import wanted_of
 
-    recipe, path = place.recipe(task), place.file(task, platform, "lock")
-    wanted = wanted_of(recipe, template=digest_of(place.template(recipe).encode()), platform=platform)
-    changes = tuple(str(found) for found in drift_of(place.lock(task, platform), wanted))
+    recipe, locked = place.recipe(task), place.lock(task, platform)
+    path = place.file(task, platform, "lock")
+    dockerfile = place.dockerfile_digest(recipe, platform, gold=locked.files.manifests)
+    changes = tuple(
+        str(found) for found in drift_of(locked, wanted_of(recipe, dockerfile=dockerfile, platform=platform))
+    )
     return LockReport(task, str(path), written=False, changes=changes)
 
 
+@full_disk_trouble("lock")
 def lock(
     place: Place, task: str, *, platform: str = PLATFORM, update: str | None = None, progress: Progress = silent
 ) -> LockReport:
@@ -111,21 +115,35 @@ def lock(
     from packager.lock.update import take_update
 
     path = place.file(task, platform, "lock")
-    old = place.lock(task, platform) if path.is_file() else None
+    old, reason = _old_lock(place, task, platform)
+    if update is not None and old is None:
+        raise InputError(f"there is nothing to update: {reason}", where=str(path), hint="lock without --update")
     new, sources = _resolve(place, task, platform, progress)
     if update is not None and old is not None:
         new = take_update(old, new, update)
-    changes = ("new",) if old is None else tuple(str(found) for found in compare_locks(old, new))
+    changes = (reason,) if old is None else tuple(str(found) for found in compare_locks(old, new))
     written = old is None or format_lock(old) != format_lock(new)
-    if written:
-        write_atomic(path, format_lock(new))
     if written and sources:
         write_atomic(place.file(task, platform, "sources"), format_sources(sources))
+    if written:  # last: where the lock is, its sources are
+        write_atomic(path, format_lock(new))
     return LockReport(task, str(path), written, changes)
 
 
+def _old_lock(place: Place, task: str, platform: str) -> tuple[Lock | None, str]:
+    """Return the lock that is there, or why there is none to compare with."""
+    if not place.file(task, platform, "lock").is_file():
+        return None, "new"
+    try:
+        return place.lock(task, platform), ""
+    except InputError as error:
+        return None, f"replaces a lock that cannot be read: {error.reason}"
+
+
 def _resolve(place: Place, task: str, platform: str, progress: Progress) -> tuple[Lock, tuple[Source, ...]]:
-    from packager.build.record import record_fetches
+    from packager.api.base_image import pull_base
+    from packager.api.gold import read_gold_trees
+    from packager.build.record import record_fetches, vouch
     from packager.build.task import TaskBuild
     from packager.lock.clients import Clients
     from packager.lock.fetch import fetch_blobs
@@ -137,40 +155,54 @@ def _resolve(place: Place, task: str, platform: str, progress: Progress) -> tupl
     template = place.template(recipe)
     store, repositories, clients = place.store(), place.repositories(recipe), Clients()
     with store.lease():
-        resolver = Resolver(store, clients, repositories, digest_of(template.encode()), platform, progress)
-        resolved = resolver.resolve(recipe)
+        trees = read_gold_trees(recipe, repositories)
+        resolver = Resolver(
+            store,
+            clients,
+            repositories,
+            place.dockerfile_digest(recipe, platform, gold=trees.changed()),
+            platform,
+            progress,
+            pull=lambda image: pull_base(image, store, platform=platform, progress=progress),
+        )
+        resolved = trees.locked_in(resolver.resolve(recipe))
         fetch_blobs(resolved.blobs(), store, clients, progress=progress)
-        task_build = TaskBuild(recipe, resolved, template, store, repositories, engine, progress)
+        task_build = TaskBuild(recipe, resolved, template, store, repositories, engine, progress, gold=trees.manifests)
         recording = record_fetches(
             task_build.builder(), task_build.instructions(sealed=False), lambda: Recorder(store, clients)
         )
+        recording = vouch(recording, trees.files_by_step(), store)
         return replace(resolved, fetches=recording.fetches, absent=recording.absent), recording.sources
 
 
+@full_disk_trouble("fetch")
 def fetch(
     place: Place, task: str, *, platform: str = PLATFORM, into: Path | None = None, progress: Progress = silent
 ) -> Fetched:
     """Get every locked input into the store; with `into`, also lay them out as a folder for --inputs."""
+    from packager.api.base_image import fetch_base
     from packager.lock.answers import answer_digests, locked_answer
     from packager.lock.clients import Clients
     from packager.lock.fetch import fetch_blobs
 
     store, locked, recipe = place.store(), place.lock(task, platform), place.recipe(task)
-    fetch_blobs(locked.blobs(), store, Clients(), progress, sources=_sources(place, task, platform))
     repositories = place.repositories(recipe)
-    for repo in locked.repos:
-        if not store.has(repo.pack_digest):
-            progress(Event("fetch", message=f"repository {repo.name}"))
-            repositories.fetch(repo)
     answer = answer_digests(locked)
-    if not all(map(store.has, answer)):
-        locked_answer(recipe, locked, store=store, repositories=repositories)
     digests = {blob.digest: blob.size for blob in locked.blobs()}
     digests.update({repo.pack_digest: repo.pack_size for repo in locked.repos})
-    digests.update({digest: store.path(digest).stat().st_size for digest in answer})
-    if into is not None:
-        for digest in sorted(digests):
-            _lay_out(store.path(digest), into / "blobs" / "sha256" / hex_of(digest))
+    with store.lease():
+        fetch_blobs(locked.blobs(), store, Clients(), progress, sources=_sources(place, task, platform))
+        for repo in locked.repos:
+            if not store.has(repo.pack_digest, repo.pack_size):
+                progress(Event("fetch", message=f"repository {repo.name}"))
+                repositories.fetch(repo)
+        if not all(map(store.has, answer)):
+            locked_answer(recipe, locked, store=store, repositories=repositories)
+        digests.update({digest: store.path(digest).stat().st_size for digest in answer})
+        digests.update(fetch_base(recipe.base.image, locked, store, progress=progress))
+        if into is not None:
+            for digest in sorted(digests):
+                _lay_out(store.path(digest), into / "blobs" / "sha256" / hex_of(digest))
     return Fetched(task, len(digests), sum(digests.values()))
 
 
@@ -192,17 +224,19 @@ def _lay_out(source: Path, target: Path) -> None:
     temporary.replace(target)
 
 
+@full_disk_trouble("render")
 def render(place: Place, task: str, *, platform: str = PLATFORM, into: Path, progress: Progress = silent) -> Rendered:
     """Write a task's Dockerfile and inputs, without the seal, into a folder that any engine can build."""
     from packager.build.context import write_context
 
     task_build = place.task_build(task, platform, progress)
-    fetch(place, task, platform=platform, progress=progress)
     with task_build.store.lease():
+        fetch(place, task, platform=platform, progress=progress)
         files = write_context(task_build, into)
     return Rendered(task, str(into), files)
 
 
+@full_disk_trouble("build")
 def build(place: Place, task: str, *, platform: str = PLATFORM, progress: Progress = silent) -> Built:
     """Build the sealed image of a locked task and remember it; nothing is parsed when nothing has changed."""
     from packager.build.known import build_key
@@ -213,27 +247,38 @@ def build(place: Place, task: str, *, platform: str = PLATFORM, progress: Progre
     store = place.store()
     key = build_key(place.root, task, platform=platform, secret=path.read_bytes())
     kept = store.result(key)
-    if kept is None or not _is_still_there(place, task, kept):
-        kept = format_canonical(_build(place, task, platform, progress))
-        store.put_result(key, kept)
-    return Built(**parse_json(kept, where="build result"))
+    built = None if kept is None else _still_there(place, task, kept)
+    if built is None:
+        built = _build(place, task, platform, progress)
+        store.put_result(key, format_canonical(asdict(built)))
+    return built
 
 
-def _is_still_there(place: Place, task: str, kept: bytes) -> bool:
+def _still_there(place: Place, task: str, kept: bytes) -> Built | None:
+    """Return what an earlier build gave, if its image is the task's and its blobs are here (they are not read)."""
     from packager.base.digests import parse_digest
+    from packager.oci.manifest import parse_manifest
 
-    manifest = parse_json(kept, where="build result")["manifest"]
-    data = place.store().name("images", task)
-    return data is not None and manifest.encode() in data and place.store().has(parse_digest(manifest))
+    store = place.store()
+    try:
+        built = Built(**parse_json(kept, where="build result"))
+        record = store.name("images", task)
+        if record is None or built.manifest.encode() not in record:
+            return None
+        manifest = parse_manifest(store.read(parse_digest(built.manifest), LIMIT_BYTES))
+    except (PackError, TypeError):  # what cannot be read is made again
+        return None
+    blobs = (manifest.config, *manifest.layers)
+    return built if all(store.has(blob.digest, blob.size) for blob in blobs) else None
 
 
-def _build(place: Place, task: str, platform: str, progress: Progress) -> dict[str, object]:
+def _build(place: Place, task: str, platform: str, progress: Progress) -> Built:
     from packager.oci.record import ImageRecord, format_record
 
     task_build = place.task_build(task, platform, progress)
-    fetch(place, task, platform=platform, progress=progress)
     store = task_build.store
     with store.lease():
+        fetch(place, task, platform=platform, progress=progress)
         environment = task_build.environment()
         environment_id = task_build.image(environment).content_id
         expected = _expected(place, task_build, environment_id)
@@ -242,13 +287,7 @@ def _build(place: Place, task: str, platform: str, progress: Progress) -> dict[s
         known = store.name("images", task)
         if known is None or place.record(task).manifest != image.manifest:
             store.set_name("images", task, format_record(ImageRecord(image.manifest)))
-    return {
-        "task": task,
-        "manifest": image.manifest.digest,
-        "content_id": image.content_id,
-        "environment_id": environment_id,
-        "validated": expected is not None,
-    }
+    return Built(task, image.manifest.digest, image.content_id, environment_id, expected is not None)
 
 
 def _expected(place: Place, task_build: TaskBuild, environment: Digest) -> dict[str, dict[str, list[str]]] | None:
@@ -291,6 +330,7 @@ def _seal(place: Place, task_build: TaskBuild, expected: dict[str, dict[str, lis
     return seal(contents, read_root(place.keys / ROOT_SECRET))
 
 
+@full_disk_trouble("validate")
 def validate(
     place: Place, task: str, *, platform: str = PLATFORM, runs: int = 3, progress: Progress = silent
 ) -> Validation:
@@ -301,9 +341,9 @@ def validate(
     from packager.lock.answers import locked_answer
 
     task_build = place.task_build(task, platform, progress)
-    fetch(place, task, platform=platform, progress=progress)
     store = task_build.store
     with store.lease():
+        fetch(place, task, platform=platform, progress=progress)
         stage = task_build.environment()
         answer = locked_answer(task_build.recipe, task_build.lock, store=store, repositories=task_build.repositories)
         session = Session(

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import secrets
-import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from packager.api.author import build
 from packager.api.place import EVALUATOR_KEY, PLATFORM, Place
 from packager.api.ship import keygen, sign, trusted_keys, verify
 from packager.base.errors import InputError, IntegrityError, TrustError, UsageError
-from packager.base.files import write_atomic
+from packager.base.files import full_disk_trouble, write_atomic
 from packager.base.progress import Event, Progress, silent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from packager.build.audit import Finding
     from packager.evaluate.judge import StoredImage
@@ -105,6 +103,22 @@ class Demonstrated:
         return (self.gold.grade.outcome.value, self.empty.grade.outcome.value) == ("resolved", "unresolved")
 
 
+@dataclass(frozen=True)
+class Audited:
+    """What an audit found in an image of so many layers; clean if it found nothing."""
+
+    task: str
+    manifest: str
+    layers: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing gives the answer away, as far as an audit can see."""
+        return not self.findings
+
+
+@full_disk_trouble("evaluate")
 def evaluate(place: Place, task: str, request: EvaluationRequest, *, progress: Progress = silent) -> Verdict:
     """Verify a task's image, open its seal, apply the patches, run the hidden tests and return the verdict."""
     from packager.evaluate.judge import Judge
@@ -186,11 +200,16 @@ def inspect(place: Place, task: str) -> Inspected:
     )
 
 
+@full_disk_trouble("demo")
 def demo(place: Place, task: str, *, progress: Progress = silent) -> Demonstrated:
     """Walk the whole way with fresh keys in a folder of their own; the store is the usual one, the image forgotten."""
     from packager.trust.keyfiles import Password
 
     store = place.store()
+    import tempfile
+
+    from packager.api.author import build
+
     with tempfile.TemporaryDirectory(prefix="wideswe-demo-") as folder:
         own = replace(place, keys=Path(folder) / "keys", password=Password(secrets.token_hex()))
         keygen(own)
@@ -216,19 +235,27 @@ def _put_back(store: Store, task: str, record: bytes | None) -> None:
         store.set_name("images", task, record)
 
 
-def audit(place: Place, task: str, *, progress: Progress = silent) -> tuple[Finding, ...]:
-    """Look for anything in a task's image that gives the answer away; needs the recipe and its locked inputs."""
+@full_disk_trouble("audit")
+def audit(place: Place, task: str, *, progress: Progress = silent) -> Audited:
+    """Look for anything in a task's image that gives the answer away; needs the recipe, its lock and the answer."""
     from packager.build.audit import audit_image
     from packager.build.audit_task import derive_task_secrets, trusted_layers
-    from packager.evaluate.judge import read_image
 
-    store, recipe, lock = place.store(), place.recipe(task), place.lock(task, PLATFORM)
+    store, recipe = place.store(), place.recipe(task)
     with store.lease():
-        progress(Event("audit", message="reading what is public"))
+        image = _image(place, store, task)
+        lock = place.lock(task, f"{image.config.os}/{image.config.architecture}")
+        progress(Event("audit", message="reading what is secret and what is public"))
         secrets = derive_task_secrets(recipe, lock, store=store, repositories=place.repositories(recipe))
-        image = read_image(store, place.record(task))
-        progress(Event("audit", message="searching the layers"))
+        layers = _counted(image.tars(store), len(image.layers), progress)
         found = audit_image(
-            image.tars(store), image.config_bytes, image.annotations, secrets, trusted_layers=trusted_layers(recipe)
+            layers, image.config_bytes, image.annotations, secrets, trusted_layers=trusted_layers(recipe)
         )
-    return tuple(found)
+    return Audited(task, image.record.manifest.digest, len(image.layers), tuple(found))
+
+
+def _counted(layers: Iterable[IO[bytes]], total: int, progress: Progress) -> Iterator[IO[bytes]]:
+    for number, layer in enumerate(layers, 1):
+        progress(Event("audit", number, total, "layers", "searching"))
+        yield layer
+    progress(Event("audit", total, total, "layers", finished=True))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from packager.base.canonical import LIMIT_BYTES
 from packager.base.digests import hex_of
+from packager.base.files import full_disk_trouble
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,6 +34,7 @@ def can_build(found: Sequence[Capability]) -> bool:
     return all(row.ok for row in found if row.required)
 
 
+@full_disk_trouble("gc")
 def collect_garbage(place: Place) -> Garbage:
     """Delete from the store what no image needs; a store in use is left alone and says so."""
     from packager.sandbox.namespaces import reach_own_ids

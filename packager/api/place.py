@@ -11,9 +11,10 @@ from packager.base.errors import InputError, UsageError
 from packager.store.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
+    from packager.base.digests import Digest
     from packager.base.progress import Progress
     from packager.build.task import TaskBuild
     from packager.lock.model import Lock
@@ -73,6 +74,14 @@ class Place:
 
         return template_path(self.root / "images", recipe).read_text()
 
+    def dockerfile_digest(self, recipe: Recipe, platform: str, *, gold: Collection[str]) -> Digest:
+        """Return the digest of a recipe's Dockerfile without the seal; a template that renders the same is the same."""
+        from packager.build.render import render_dockerfile
+
+        template = self.template(recipe)
+        text = render_dockerfile(recipe, template=template, platform=platform, sealed=False, gold=gold)
+        return digest_of(text.encode())
+
     def lock(self, task: str, platform: str) -> Lock:
         """Read a task's lock."""
         from packager.lock.model import parse_lock
@@ -97,18 +106,23 @@ class Place:
         from packager.sandbox.native import NativeEngine, prepare_process
 
         prepare_process()
+        self.store().sweep()
         return NativeEngine()
 
     def task_build(self, task: str, platform: str, progress: Progress) -> TaskBuild:
         """Return a locked task, ready to be built; a lock that no longer fits its recipe is refused."""
+        from packager.api.gold import LazyGold
         from packager.build.task import TaskBuild
         from packager.lock.resolve import refuse_drift, wanted_of
 
         engine = self.engine_now()
         recipe, lock = self.recipe(task), self.lock(task, platform)
+        dockerfile = self.dockerfile_digest(recipe, platform, gold=lock.files.manifests)
+        refuse_drift(lock, wanted_of(recipe, dockerfile=dockerfile, platform=platform))
         template = self.template(recipe)
-        refuse_drift(lock, wanted_of(recipe, template=digest_of(template.encode()), platform=platform))
-        return TaskBuild(recipe, lock, template, self.store(), self.repositories(recipe), engine, progress)
+        repositories = self.repositories(recipe)
+        gold = LazyGold(recipe, repositories).manifests
+        return TaskBuild(recipe, lock, template, self.store(), repositories, engine, progress, gold=gold)
 
     def record(self, task: str) -> ImageRecord:
         """Return what the store knows of a task's image."""

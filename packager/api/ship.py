@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from packager.api.place import EVALUATOR_KEY, RELEASE_KEY, RELEASE_PUBLIC_KEY, ROOT_SECRET, SUITE, VERSION, Place
 from packager.base.errors import InputError, UsageError
+from packager.base.files import full_disk_trouble
 from packager.base.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Keys:
     recipients: tuple[str, ...]
 
 
+@full_disk_trouble("keygen")
 def keygen(place: Place, *, evaluator_only: bool = False) -> Keys:
     """Make the keys that are not there yet; the release key is encrypted with the place's password (may be empty).
 
@@ -65,6 +67,7 @@ def _make_release_key(place: Place, private: Path, public: Path) -> None:
     write_key_pair(private, public, create_private_key(), place.release_password())
 
 
+@full_disk_trouble("sign")
 def sign(place: Place, task: str, *, home: str, version: str = VERSION, grant_to: Sequence[str] = ()) -> Shipped:
     """Sign a task's image under its published name, and grant the evaluators the task's key.
 
@@ -80,14 +83,15 @@ def sign(place: Place, task: str, *, home: str, version: str = VERSION, grant_to
     store, record = place.store(), place.record(task)
     reference = f"{bare_home(home)}/{task}:{version}"
     key = read_private_key(place.keys / RELEASE_KEY, place.release_password())
-    signed = sign_image(record.manifest, reference, key, store).added_to(record)
     own = [recipient_of(identity) for identity in read_identities(place.keys / EVALUATOR_KEY)] if not grant_to else []
     root = read_root(place.keys / ROOT_SECRET)
     identity, _ = task_identity(root, SUITE, task)
     grant = make_grant(identity, [*grant_to, *own], comment=f"image: {record.manifest.digest}", root=root)
-    added = put_grant(store, record.manifest, grant)
-    kept = tuple(known for known in signed.grants if known.digest != added.digest)
-    store.set_name("images", task, format_record(replace(signed, grants=(*kept, added))))
+    with store.lease():
+        signed = sign_image(record.manifest, reference, key, store).added_to(record)
+        added = put_grant(store, record.manifest, grant)
+        kept = tuple(known for known in signed.grants if known.digest != added.digest)
+        store.set_name("images", task, format_record(replace(signed, grants=(*kept, added))))
     return Shipped(task, reference, record.manifest.digest)
 
 
@@ -100,6 +104,7 @@ def bare_home(text: str) -> str:
     return text.rstrip("/")
 
 
+@full_disk_trouble("push")
 def push(place: Place, task: str, *, namespace: str, version: str = VERSION, progress: Progress = silent) -> Shipped:
     """Push a task's image with signatures and grants; its tag appears when all else is there."""
     from packager.oci.reference import parse_reference
@@ -111,6 +116,7 @@ def push(place: Place, task: str, *, namespace: str, version: str = VERSION, pro
     return Shipped(task, str(reference), digest)
 
 
+@full_disk_trouble("pull")
 def pull(place: Place, reference: str, *, progress: Progress = silent) -> Shipped:
     """Pull an image with signatures and grants; the image's label, not its repository, says which task it is."""
     from packager.oci.record import format_record
@@ -137,6 +143,7 @@ def _labelled_task(store: Store, record: ImageRecord, *, where: str) -> str:
     return parse_name(label, where=f"{where}: label {TASK_LABEL}")
 
 
+@full_disk_trouble("verify")
 def verify(
     place: Place,
     task: str,

@@ -1,12 +1,49 @@
-"""Files that are either whole or absent: written beside their place, flushed, then renamed."""
+"""Files that are either whole or absent: written beside their place, flushed, then renamed; and what disks say."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
-import tempfile
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from packager.base.errors import WorldError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+NO_SPACE_HINT = "make space (wideswe-pack gc may help); then the same command continues"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_DISK = (*_FULL, errno.EROFS, errno.EIO, errno.EFBIG)
+
+
+def disk_error(error: OSError, where: str) -> WorldError:
+    """Return an OSError of the disk as a WorldError that says where."""
+    hint = NO_SPACE_HINT if error.errno in _FULL else None
+    return WorldError(f"the disk says: {error.strerror}", where=where, hint=hint)
+
+
+@contextlib.contextmanager
+def disk_trouble(path: Path) -> Iterator[None]:
+    """Turn an OSError into a WorldError that names the path; one without a number is not the disk's."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise disk_error(error, str(path)) from error
+
+
+@contextlib.contextmanager
+def full_disk_trouble(where: str) -> Iterator[None]:
+    """Turn what only a full, broken or read-only disk says into a WorldError: for verbs, which write in many places."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _DISK:
+            raise
+        raise disk_error(error, str(error.filename or where)) from error
 
 
 def write_atomic(path: Path, data: bytes, *, mode: int = 0o644) -> None:
@@ -19,14 +56,15 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o644) -> None:
 
 
 def _write(path: Path, data: bytes, mode: int) -> None:
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
+    temporary = path.with_name(f".{path.name[:40]}.{os.urandom(8).hex()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
             stream.flush()
             os.fchmod(stream.fileno(), mode)
             os.fsync(stream.fileno())
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise

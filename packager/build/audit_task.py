@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from packager.base.errors import WorldError
 from packager.build.audit_secrets import AuditSecrets, derive_secrets, read_contents
 from packager.build.commands import checkout
 from packager.build.render import toolchain_kinds
@@ -20,7 +21,11 @@ if TYPE_CHECKING:
 
 def derive_task_secrets(recipe: Recipe, lock: Lock, *, store: Store, repositories: Repositories) -> AuditSecrets:
     """Read the answer and everything public that the lock pins, and derive what must not be in the image."""
-    answer = locked_answer(recipe, lock, store=store, repositories=repositories)
+    try:
+        answer = locked_answer(recipe, lock, store=store, repositories=repositories)
+    except WorldError as error:
+        hint = f"an audit compares the image with gold and hidden tests; {error.hint or 'they must be at hand'}"
+        raise WorldError(error.reason, where=error.where, hint=hint, retryable=error.retryable) from error
     checkouts = {repo.name: repositories.locked(repo) for repo in lock.repos}
     bases = {
         checkout(name).lstrip("/").encode(): found.repository.head_id(found.commit, found.history)

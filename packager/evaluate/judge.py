@@ -17,7 +17,6 @@ from packager.evaluate.profile import parse_profile
 from packager.evaluate.run import Session
 from packager.evaluate.verdict import Verdict
 from packager.oci.config import parse_config
-from packager.oci.layer import Layer, open_layer, unpack_layer
 from packager.oci.manifest import parse_manifest
 from packager.oci.tar_reader import read_tar
 from packager.seal.bundle import SEALED_PATH
@@ -84,6 +83,8 @@ def _tree(store: Store, descriptor: Descriptor, diff_hex: str, progress: Progres
         measured, _ = Memory(store, recall=True, progress=progress).measure(descriptor)
         if hex_of(measured.diff_id) != diff_hex:
             raise IntegrityError(f"expected diff id {diff_hex}, found {measured.diff_id}", where=descriptor.digest)
+        from packager.oci.layer import Layer, open_layer, unpack_layer  # noqa: PLC0415 - all but the first run need none
+
         layer = Layer(measured.diff_id, descriptor.digest, descriptor.size, measured.diff_size, descriptor.media_type)
         with open_layer(store, layer) as stream:
             unpack_layer(stream, target, overlay_whiteouts=True)

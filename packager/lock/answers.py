@@ -15,17 +15,18 @@ from typing import TYPE_CHECKING
 from packager.base.digests import digest_of
 from packager.base.errors import InputError, IntegrityError
 from packager.lock.model import LockedFiles
-from packager.oci.entries import Entry, Kind, dir_entry, sort_key
+from packager.oci.entries import Kind, file_entry
 from packager.oci.tar_reader import read_tar
 from packager.oci.tar_writer import write_tar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from packager.base.digests import Digest
     from packager.lock.git import GitRepository
     from packager.lock.model import Lock
     from packager.lock.repositories import Repositories
+    from packager.oci.entries import Entry
     from packager.recipe.model import Recipe, Target
     from packager.store.store import Store
 
@@ -142,12 +143,7 @@ def read_hidden(recipe: Recipe, target: Target, repositories: Repositories) -> H
 def hidden_tar(files: Mapping[str, tuple[int, bytes]]) -> bytes:
     """Return hidden files as one canonical tar, whose digest the lock pins."""
     blocks: list[bytes] = []
-    folders = {parent for path in files for parent in _parents(path)}
-    entries = [dir_entry(_bytes(folder)) for folder in folders]
-    entries += [
-        Entry(_bytes(path), Kind.FILE, mode, size=len(data), content=data) for path, (mode, data) in files.items()
-    ]
-    write_tar(sorted(entries, key=sort_key), blocks.append)
+    write_tar((file_entry(_bytes(path), data, mode=mode) for path, (mode, data) in files.items()), blocks.append)
     return b"".join(blocks)
 
 
@@ -176,10 +172,11 @@ def _unpacked(recipe: Recipe, target: Target, tar: bytes) -> HiddenFiles:
     return dict(sorted(found.items()))
 
 
-def _parents(path: str) -> Iterator[str]:
-    parts = path.split("/")[:-1]
-    for count in range(1, len(parts) + 1):
-        yield "/".join(parts[:count])
+def manifests_tar(entries: Iterable[Entry]) -> bytes:
+    """Return manifest files as one canonical tar, whose digest the lock pins."""
+    blocks: list[bytes] = []
+    write_tar(entries, blocks.append)
+    return b"".join(blocks)
 
 
 def _first_parent(repository: GitRepository, commit: str) -> str:

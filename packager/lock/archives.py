@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 from packager.base.errors import InputError
+from packager.base.files import disk_trouble
 from packager.oci.entries import Entry, Kind, check_path, dir_entry
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def keep_content(stream: IO[bytes], size: int, scratch: Path) -> Path | bytes:
     """Return a member's content: small ones as bytes, others as a file below `scratch` for the caller to delete."""
     if size <= INLINE_BYTES:
         return stream.read(size)
-    with tempfile.NamedTemporaryFile(dir=scratch, prefix="content-", delete=False) as kept:
+    with disk_trouble(scratch), tempfile.NamedTemporaryFile(dir=scratch, prefix="content-", delete=False) as kept:
         shutil.copyfileobj(stream, kept, _BLOCK_BYTES)
         if kept.tell() != size:
             raise InputError(f"expected {size} bytes in a member of an archive, found {kept.tell()}")

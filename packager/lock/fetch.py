@@ -37,7 +37,7 @@ def fetch_blobs(
     The registries of this machine are asked first, then the addresses of `sources`. Nothing gets into the store that
     has another size or digest than the lock says. When several fail, the first by name is raised.
     """
-    wanted = {blob.digest: blob for blob in sorted(locked, reverse=True) if not store.has(blob.digest)}
+    wanted = {blob.digest: blob for blob in sorted(locked, reverse=True) if not store.has(blob.digest, blob.size)}
     missing = sorted(wanted.values())
     total = sum(blob.size for blob in missing)
     fetcher = _Fetcher(store, Upstream(clients), sources)

@@ -24,7 +24,7 @@ from packager.lock.git_objects import (
     parse_object_id,
 )
 from packager.lock.git_pack import PACK_FORMAT_ID, refuse_missing_blobs, write_pack
-from packager.lock.git_runner import GitDirectory, make_git_directory, said
+from packager.lock.git_runner import GitDirectory, make_git_directory, refuse_full_disk, said
 from packager.lock.git_tree import NO_PINS, Pins, TreeEntries, list_tree
 from packager.lock.git_walk import walk_ancestry, walk_objects
 from packager.oci.entries import SOURCE_DATE_EPOCH, Entry, Kind, dir_entry, file_entry
@@ -99,6 +99,7 @@ class GitSources:
         directory = make_git_directory(root / f"{key}.git")
         with self._store.lock(f"git-{key}"):
             if not _is_kept(directory, wanted):
+                directory.clear_locks()
                 _fetch(directory, url, wanted)
         return directory
 
@@ -111,7 +112,9 @@ class GitSources:
         directory = make_git_directory(root / f"bundle-{key}.git")
         with self._store.lock(f"git-bundle-{key}"):
             if not _is_kept(directory, wanted):
+                directory.clear_locks()
                 done = directory.run("bundle", "unbundle", str(bundle.resolve()))
+                refuse_full_disk(done, where=str(directory.path))
                 if done.exit_code != 0:
                     raise InputError(f"not a usable git bundle: {said(done)}", where=str(bundle))
                 _keep(directory, wanted)
@@ -136,6 +139,7 @@ def _fetch(directory: GitDirectory, url: str, wanted: ObjectId) -> None:
     everything = directory.run_networked(
         "fetch", *options, "--", url, "+refs/heads/*:refs/fetched/heads/*", "+refs/tags/*:refs/fetched/tags/*"
     )
+    refuse_full_disk(everything, where=str(directory.path))
     if everything.exit_code != 0:
         raise WorldError(
             f"cannot fetch commit {wanted}: {said(everything)}",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
 from packager.base.errors import WorldError
+from packager.base.files import NO_SPACE_HINT
 from packager.base.processes import Finished, Surroundings, find_program, run, running
 
 if TYPE_CHECKING:
@@ -60,6 +62,12 @@ class GitDirectory:
         """Run git here without network, hooks or anybody's configuration."""
         argv = [git_program(), *arguments, *(os.fsdecode(path) for path in pathspecs)]
         return run(argv, Surroundings(env=self._environment(), cwd=self.path, stdin=stdin))
+
+    def clear_locks(self) -> None:
+        """Delete what a git that was killed here left; the caller holds the store's lock, so none is at work."""
+        for pattern in ("*.lock", "refs/**/*.lock", "objects/pack/tmp_*", "objects/??/tmp_obj_*"):
+            for path in self.path.glob(pattern):
+                path.unlink(missing_ok=True)
 
     def run_ok(self, *arguments: str, stdin: bytes = b"", pathspecs: Sequence[bytes] = ()) -> bytes:
         """Run git here and return its output; a failure raises WorldError with the end of git's own words."""
@@ -133,6 +141,13 @@ def git_program() -> str:
 def said(done: Finished) -> str:
     """Return the end of what git wrote about its failure."""
     return (done.stderr or done.stdout)[-_TAIL_BYTES:].decode(errors="replace").strip() or f"exit code {done.exit_code}"
+
+
+def refuse_full_disk(done: Finished, *, where: str) -> None:
+    """Raise WorldError if git failed for want of space."""
+    full = os.strerror(errno.ENOSPC)
+    if done.exit_code != 0 and full in said(done):
+        raise WorldError(f"the disk says: {full}", where=where, hint=NO_SPACE_HINT)
 
 
 def _quoted(path: Path) -> str:

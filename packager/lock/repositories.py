@@ -76,7 +76,7 @@ class Repositories:
 
     def locked(self, repo: LockedRepo) -> Checkout:
         """Return the checkout that the lock pins: from its pack if the store has it, else from the recipe's source."""
-        if not self._store.has(repo.pack_digest):
+        if not self._store.has(repo.pack_digest, repo.pack_size):
             self.fetch(repo)
         history = self._named[repo.name].history
         commit = repo.commit if history == "ancestors" else snapshot_id(_object_id(repo.tree))

@@ -10,6 +10,7 @@ from packager.base.errors import InputError
 from packager.base.progress import Event, Progress, silent
 from packager.lock import debian
 from packager.lock.answers import keep_answer, read_answer
+from packager.lock.clients import first_proxy
 from packager.lock.drift import Wanted, drift_of
 from packager.lock.git_pack import PACK_FORMAT_ID
 from packager.lock.model import Lock, LockedBase, LockedToolchain
@@ -29,7 +30,7 @@ from packager.recipe.model import recipe_digest
 from packager.sandbox.identity import SANDBOX_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from packager.lock.clients import Clients
     from packager.recipe.model import Recipe
@@ -41,14 +42,15 @@ DEFAULT_SUITE = "bookworm"
 
 @dataclass(frozen=True)
 class Resolver:
-    """What resolving needs: where things come from, and what the template is."""
+    """What resolving needs: where things come from, the Dockerfile's digest, and who pulls a base image by digest."""
 
     store: Store
     clients: Clients
     repositories: Repositories
-    template: Digest
+    dockerfile: Digest
     platform: str
     progress: Progress = silent
+    pull: Callable[[str], Digest] | None = None
 
     def resolve(self, recipe: Recipe) -> Lock:
         """Return a lock of everything that needs no recording; git packs and the answer are in the store afterwards."""
@@ -64,7 +66,7 @@ class Resolver:
             task=recipe.id,
             platform=self.platform,
             recipe=recipe_digest(recipe),
-            template=self.template,
+            dockerfile=self.dockerfile,
             base=self._base(recipe),
             files=answer.files(recipe.file(recipe.prompt).read_bytes()),
             ids=current_ids(),
@@ -73,6 +75,10 @@ class Resolver:
         )
 
     def _base(self, recipe: Recipe) -> LockedBase:
+        if recipe.base.image is not None:
+            if self.pull is None:
+                raise InputError("a base image cannot be pulled here", where=f"{recipe.id}: base.image")
+            return LockedBase(image=_image_digest(recipe), manifest=self.pull(recipe.base.image))
         suite = recipe.base.debian or DEFAULT_SUITE
         architecture = self.platform.partition("/")[2]
         return debian.resolve(suite, recipe.base.packages, clients=self.clients, architecture=architecture)
@@ -82,7 +88,9 @@ class Resolver:
         rows: list[LockedToolchain] = []
         for version in _wished(target.toolchain.go for target in recipe.targets):
             rows += resolve_go(version, upstream, self.store, architecture=architecture)
-            self.clients.set_default("goproxy", go_default_proxy(self.store, rows[-1]).partition(",")[0])
+            proxy = first_proxy(go_default_proxy(self.store, rows[-1]))
+            if proxy is not None:
+                self.clients.set_default("goproxy", proxy)
         for version in _wished(target.toolchain.node for target in recipe.targets):
             rows += resolve_node(version, upstream, self.store, architecture=architecture)
         for archive in [target.toolchain.archive for target in recipe.targets if target.toolchain.archive]:
@@ -93,6 +101,11 @@ class Resolver:
         return tuple(dict.fromkeys(rows))
 
 
+def _image_digest(recipe: Recipe) -> Digest | None:
+    image = recipe.base.image
+    return None if image is None else parse_digest(image.partition("@")[2], where=f"{recipe.id}: base.image")
+
+
 def _wished(versions: Iterable[str | None]) -> list[str]:
     """Return the one version that targets ask for; two of one kind would stand in one place."""
     found = sorted({version for version in versions if version is not None})
@@ -101,7 +114,7 @@ def _wished(versions: Iterable[str | None]) -> list[str]:
     return found
 
 
-def wanted_of(recipe: Recipe, *, template: Digest, platform: str) -> Wanted:
+def wanted_of(recipe: Recipe, *, dockerfile: Digest, platform: str) -> Wanted:
     """Return what a recipe asks for today, as far as it can be known without network."""
     toolchains = {
         kind: wish if isinstance(wish, str) else f"archive strip {wish.strip}"
@@ -113,8 +126,9 @@ def wanted_of(recipe: Recipe, *, template: Digest, platform: str) -> Wanted:
         task=recipe.id,
         platform=platform,
         recipe=recipe_digest(recipe),
-        template=template,
-        suite=recipe.base.debian or DEFAULT_SUITE,
+        dockerfile=dockerfile,
+        suite="" if recipe.base.image is not None else recipe.base.debian or DEFAULT_SUITE,
+        image=_image_digest(recipe) or "",
         ids=current_ids(),
         commits={one.name: one.commit for one in recipe.targets} | {one.name: one.commit for one in recipe.contexts},
         toolchains=toolchains,

@@ -43,9 +43,9 @@ class Download:
 
     def run(self) -> None:
         """Make sure that the store holds the blob, verified; may be run again after any fault."""
-        if not self.store.has(self.blob.digest):
+        if not self.store.has(self.blob.digest, self.blob.size):
             with self.store.lock(f"pull-{hex_of(self.blob.digest)}"):
-                if not self.store.has(self.blob.digest):
+                if not self.store.has(self.blob.digest, self.blob.size):
                     self._fetch()
         self._check_size()
         self.meter.reach(self.blob.size)

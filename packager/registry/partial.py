@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Self
 
 from packager.base.digests import BLOCK_BYTES, Digest, hex_of
 from packager.base.errors import IntegrityError
-from packager.store.blobs import BLOB_MODE, disk_trouble
+from packager.base.files import disk_trouble
+from packager.store.blobs import BLOB_MODE
 from packager.store.disk import DISK
+from packager.store.store import PARTIAL_PREFIX
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,4 +95,4 @@ def _open(path: Path) -> int:
 
 def partial_path(store: Store, digest: Digest) -> Path:
     """Return where the first bytes of a blob are kept between runs."""
-    return store.root / "tmp" / f"pull-{hex_of(digest)}"
+    return store.root / "tmp" / f"{PARTIAL_PREFIX}{hex_of(digest)}"

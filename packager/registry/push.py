@@ -118,7 +118,12 @@ class Push:
             )
             for blob in ordered
         ]
-        run_all([upload.run for upload in uploads], tally, workers=self.workers)
+        try:
+            run_all([upload.run for upload in uploads], tally, workers=self.workers)
+        except IntegrityError:
+            for blob in ordered:
+                self.store.verify(blob.digest)  # if it is ours that is broken, it is set aside, and said so
+            raise
         return tally
 
     def _put(self, name: str, document: Document) -> None:

@@ -54,7 +54,7 @@ class NativeEngine:
     def __init__(self) -> None:
         self._parents = cgroups.machine_parents()
         self._counter = itertools.count()
-        self._swept = False
+        cgroups.sweep(self._parents)
 
     @property
     def name(self) -> str:
@@ -65,9 +65,6 @@ class NativeEngine:
     def open_tree(self, layers: Sequence[Path], *, scratch: Path) -> Iterator[NativeTree]:
         """Stack unpacked layers (lowest first) under a new writable layer in a directory of its own below `scratch`."""
         prepare_process()
-        if not self._swept:
-            self._swept = True
-            cgroups.sweep(self._parents)
         directory = scratch.absolute() / f"tree-{os.getpid()}-{next(self._counter)}"
         with stacked(layers, directory) as stack:
             files = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from packager.base.errors import InputError, IntegrityError, TrustError
+from packager.base.errors import InputError, IntegrityError, TrustError, WorldError
 from packager.oci.descriptor import Descriptor, describe
 from packager.oci.manifest import (
     EMPTY_BYTES,
@@ -40,14 +40,14 @@ def put_grant(store: Store, subject: Descriptor, grant: bytes) -> Descriptor:
 def open_grants(store: Store, grants: Iterable[Descriptor], evaluators: str) -> Identity:
     """Return the task identities, one a line, of all grants that the evaluator's keys open; TrustError if none does.
 
-    Anyone who may push can attach a grant: one that is damaged, or that hands over a useless key, stops no good one.
+    Anyone who may push can attach a grant: one that is damaged, gone, or of a useless key stops no good one.
     """
     found = _Opened()
     for descriptor in grants:
         try:
             data = store.read(descriptor.digest, _MANIFEST_LIMIT_BYTES)
             layers = parse_manifest(data, where=f"grant {descriptor.digest}").layers
-        except (InputError, IntegrityError) as error:
+        except (InputError, IntegrityError, WorldError) as error:
             found.damaged.append(str(error))
             continue
         for layer in layers:
@@ -71,7 +71,7 @@ class _Opened:
             self.identities.append(open_grant(data, evaluators, where=f"grant {layer.digest}"))
         except TrustError:
             self.foreign += 1
-        except (InputError, IntegrityError) as error:
+        except (InputError, IntegrityError, WorldError) as error:
             self.damaged.append(str(error))
 
     def refusal(self) -> TrustError:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import hashlib
 import io
 import os
-import secrets
 from typing import TYPE_CHECKING, Self
 
 from packager.base.digests import Digest
-from packager.base.errors import IntegrityError, WorldError
+from packager.base.errors import IntegrityError
+from packager.base.files import disk_trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
     from types import TracebackType
 
@@ -32,7 +31,7 @@ class Temporary:
 
     def __init__(self, disk: Disk, folder: Path) -> None:
         self._disk = disk
-        self.path = folder / secrets.token_hex(12)
+        self.path = folder / os.urandom(12).hex()
         with disk_trouble(self.path):
             folder.mkdir(parents=True, exist_ok=True)
             self._descriptor = disk.create(self.path)
@@ -60,15 +59,6 @@ class Temporary:
         """Give the file up; it is deleted unless it was promoted."""
         self.path.unlink(missing_ok=True)
         os.close(self._descriptor)
-
-
-@contextlib.contextmanager
-def disk_trouble(path: Path) -> Iterator[None]:
-    """Turn an OSError into a WorldError that names the path."""
-    try:
-        yield
-    except OSError as error:
-        raise WorldError(f"the disk says: {error.strerror}", where=str(path)) from error
 
 
 class BlobWriter:

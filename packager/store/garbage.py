@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packager.base.errors import WorldError
-from packager.store.trees import remove_tree
+from packager.store.trees import discard_tree, remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -28,15 +28,18 @@ class Garbage:
 def collect(root: Path, keep: AbstractSet[str]) -> Garbage:
     """Delete blobs and trees not named by `keep`, and what killed commands left in `tmp/`."""
     blobs, size = _collect_blobs(root / "blobs" / "sha256", keep)
-    trees = _collect_trees(root / "trees", keep)
+    trees = _collect_trees(root / "trees", keep, scratch=root / "tmp")
     return Garbage(blobs, size, trees, sweep_temporaries(root / "tmp"))
 
 
-def sweep_temporaries(folder: Path) -> int:
-    """Delete temporary files whose writer is gone, and half-filled trees; return how many."""
+def sweep_temporaries(folder: Path, *, spare: str | None = None) -> int:
+    """Delete temporary files whose writer is gone, and half-filled trees; return how many.
+
+    Names that begin with `spare` stay: what they hold is continued.
+    """
     count = 0
     for path in _list(folder):
-        if not _is_abandoned(path):
+        if (spare is not None and path.name.startswith(spare)) or not _is_abandoned(path):
             continue
         count += 1
         if path.is_dir():
@@ -71,10 +74,10 @@ def _collect_blobs(folder: Path, keep: AbstractSet[str]) -> tuple[int, int]:
     return count, size
 
 
-def _collect_trees(folder: Path, keep: AbstractSet[str]) -> int:
+def _collect_trees(folder: Path, keep: AbstractSet[str], *, scratch: Path) -> int:
     gone = [path for path in _list(folder) if path.name not in keep]
     for path in gone:
-        remove_tree(path)
+        discard_tree(path, scratch=scratch)
     left = [path for path in gone if path.exists()]
     if left:
         raise WorldError(

@@ -8,6 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 from packager.base.errors import WorldError
+from packager.base.files import disk_trouble
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 @contextlib.contextmanager
 def hold(path: Path, *, shared: bool = False, wait: bool = True) -> Iterator[None]:
     """Hold a lock on a file that stays; without `wait`, a lock that others hold raises WorldError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    with disk_trouble(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         try:

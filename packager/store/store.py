@@ -13,11 +13,9 @@ import contextlib
 import io
 import os
 from typing import IO, TYPE_CHECKING
-from urllib.parse import quote, unquote
 
 from packager.base.digests import BLOCK_BYTES, Digest, digest_of, hex_of, parse_digest
 from packager.base.errors import InputError, IntegrityError, WorldError
-from packager.base.problems import Problem
 from packager.store.blobs import BlobReader, BlobWriter, Temporary
 from packager.store.disk import DISK
 from packager.store.locks import hold
@@ -28,10 +26,15 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from packager.base.problems import Problem
     from packager.store.disk import Disk
     from packager.store.garbage import Garbage
 
+PARTIAL_PREFIX = "pull-"
+"""How the names of downloads in `tmp/` begin that the next run continues."""
+
 _RECORD_MODE = 0o644
+_WORDS = str.maketrans("-._~@:+=", "xxxxxxxx")
 
 
 class Store:
@@ -45,9 +48,12 @@ class Store:
         self._inputs = tuple(inputs)
         self._disk = disk
 
-    def has(self, digest: Digest) -> bool:
-        """Say whether a blob is here or in one of the inputs (without reading it)."""
-        return any(place.is_file() for place in self._places(digest))
+    def has(self, digest: Digest, size: int | None = None) -> bool:
+        """Say whether a blob is here or in one of the inputs (without reading it); of another size it is not there."""
+        places = [place for place in self._places(digest) if place.is_file()]
+        if size is None:
+            return bool(places)
+        return any(place.stat().st_size == size for place in places)
 
     def path(self, digest: Digest) -> Path:
         """Return the file of a blob; it is copied here, verified, when only an input has it."""
@@ -114,6 +120,8 @@ class Store:
 
     def names(self, kind: str) -> list[str]:
         """Return the names of a kind in order."""
+        from urllib.parse import unquote  # noqa: PLC0415 - slow to import
+
         folder = self.root / "names" / _safe(kind)
         return sorted(unquote(path.name) for path in folder.iterdir()) if folder.is_dir() else []
 
@@ -143,6 +151,13 @@ class Store:
         with hold(self.root / "locks" / "lease", wait=False):
             return collect(self.root, {_safe(name) for name in keep()})
 
+    def sweep(self) -> None:
+        """Delete what killed commands left half done, unless others are at work; downloads to be continued stay."""
+        from packager.store.garbage import sweep_temporaries  # noqa: PLC0415 - a build with nothing to do needs none
+
+        with contextlib.suppress(WorldError), hold(self.root / "locks" / "lease", wait=False):
+            sweep_temporaries(self.root / "tmp", spare=PARTIAL_PREFIX)
+
     def verify(self, digest: Digest) -> int:
         """Read a whole blob and return its size; a broken one is set aside and raises IntegrityError."""
         size = 0
@@ -160,6 +175,8 @@ class Store:
         return found
 
     def _check_file(self, path: Path) -> Iterator[Problem]:
+        from packager.base.problems import Problem  # noqa: PLC0415 - rarely needed
+
         place = f"blobs/sha256/{path.name}"
         try:
             self.verify(parse_digest(f"sha256:{path.name}"))
@@ -219,6 +236,10 @@ def _safe(name: str) -> str:
     """Return a name as one part of a path."""
     if name in ("", ".", ".."):
         raise InputError(f"expected a name, found {name!r}", where="store")
+    if name.isascii() and name.translate(_WORDS).isalnum():
+        return name
+    from urllib.parse import quote  # noqa: PLC0415 - slow to import
+
     return quote(name, safe="@:+=")
 
 

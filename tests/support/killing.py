@@ -1,0 +1,161 @@
+"""The real command line on a small task, to be killed or interrupted at any moment; and what must hold afterwards."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from packager.base.digests import digest_of_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+REPOSITORY = Path(__file__).parents[2]
+TASK = "hello-wide-001"
+_SUBREAPER = 36  # man 2 prctl
+_DYING_S = 10.0
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    pid: int
+
+    def value(self) -> Any:
+        """Return the JSON result of a command that must have succeeded."""
+        assert self.exit_code == 0, self.stderr
+        return json.loads(self.stdout.splitlines()[-1])
+
+
+@dataclass(frozen=True)
+class Place:
+    """A store with the folders around it, and commands that run on them."""
+
+    store: Path
+    keys: Path
+    root: Path = REPOSITORY
+    inputs: Path | None = None
+    env: dict[str, str] = field(default_factory=dict)
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start the command line in a process group of its own."""
+        argv = [sys.executable, "-m", "packager", "--json", "--quiet", "--root", str(self.root)]
+        argv += ["--inputs", str(self.inputs)] if self.inputs is not None else []
+        env = {**os.environ, "WIDESWE_STORE": str(self.store), "WIDESWE_KEYS": str(self.keys), "WIDESWE_PASSWORD": ""}
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            [*argv, *words], cwd=REPOSITORY, env=env | self.env, stdout=pipe, stderr=pipe, text=True, process_group=0
+        )
+
+    def run(self, *words: str) -> Ran:
+        """Run the command line to its end."""
+        return ended(self.start(*words))
+
+    def killed(self, after_s: float, *words: str) -> Ran:
+        """Kill the command's process group after some seconds; 0 or more if it had ended by then, else -9."""
+        child = self.start(*words)
+        time.sleep(after_s)
+        os.killpg(child.pid, signal.SIGKILL)
+        return ended(child)
+
+
+def ended(child: subprocess.Popen[str]) -> Ran:
+    stdout, stderr = child.communicate()
+    return Ran(child.returncode, stdout, stderr, child.pid)
+
+
+def moments(duration_s: float, *, verb: str, count: int, seed: int) -> Iterator[float]:
+    """Yield random moments within a command's usual duration, and say each so that a failure can be repeated."""
+    dice = random.Random(f"{seed} {verb}")
+    for number in range(1, count + 1):
+        moment = dice.uniform(0.0, duration_s)
+        print(f"{verb}: moment {number} of {count}: {moment:.3f} s of {duration_s:.1f} s (WIDESWE_KILL_SEED={seed})")
+        yield moment
+
+
+def broken_blobs(store: Path) -> list[str]:
+    """Return the names of visible blobs that do not hash to their names."""
+    folder = store / "blobs" / "sha256"
+    paths = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [path.name for path in paths if digest_of_file(path) != f"sha256:{path.name}"]
+
+
+def adopt_orphans() -> None:
+    """Make this process the parent of whatever its children leave behind, so that nothing escapes `survivors`."""
+    ctypes.CDLL(None, use_errno=True).prctl(_SUBREAPER, 1, 0, 0, 0)
+
+
+def survivors(known: Sequence[int] = ()) -> list[str]:
+    """Return what still runs of a killed command after the kernel had time to end it, but for `known` children."""
+    until = time.monotonic() + _DYING_S
+    while True:
+        left = [pid for pid in _children() if pid not in known and not _reaped(pid)]
+        if not left or time.monotonic() > until:
+            return [f"{pid} {Path(f'/proc/{pid}/cmdline').read_text()}" for pid in left]
+        time.sleep(0.02)
+
+
+def _children() -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            text = path.read_text()
+        except OSError:
+            continue
+        if int(text.rpartition(")")[2].split()[1]) == os.getpid():
+            found.append(int(path.parent.name))
+    return found
+
+
+def _reaped(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return True
+
+
+def mounts_below(folder: Path) -> list[str]:
+    """Return what is mounted below a folder."""
+    return [line for line in Path("/proc/self/mounts").read_text().splitlines() if f" {folder}/" in line]
+
+
+def groups_of(pid: int) -> list[Path]:
+    """Return the control groups that a process made and that are still there."""
+    return [path for path in Path("/sys/fs/cgroup").rglob(f"wideswe-{pid}-*") if path.is_dir()]
+
+
+def copy_store(source: Path, target: Path) -> None:
+    """Make a store with the same content; blobs and trees never change, so links will do."""
+    subprocess.run(["cp", "-al", str(source), str(target)], check=True)
+    shutil.rmtree(target / "git")
+    shutil.copytree(source / "git", target / "git", symlinks=True)
+
+
+def forget_small_layers(store: Path, below_bytes: int) -> int:
+    """Drop the image, small layers and all that was derived to get them; return how many results were dropped."""
+    shutil.rmtree(store / "names")
+    count = 0
+    for path in sorted((store / "results").iterdir()):
+        layer = json.loads(path.read_bytes()) or {}
+        if layer.get("size", 0) >= below_bytes:
+            continue
+        path.unlink()
+        count += 1
+        if "diff_id" in layer:
+            (store / "blobs/sha256" / layer["digest"].removeprefix("sha256:")).unlink(missing_ok=True)
+            shutil.rmtree(store / "trees" / layer["diff_id"].removeprefix("sha256:"), ignore_errors=True)
+    return count
