@@ -72,5 +72,5 @@ def test_grants_for_others_are_counted_and_damaged_ones_are_named(store: Store, 
         store.read(gone.digest, 4)
     assert refusal(store, [foreign, gone]) == (
         "none of the 2 grants of this image opens with the evaluator's key; "
-        f"1 of them are damaged, first: {lost.value}" + HINT
+        f"1 of them are damaged, first: {lost.value.complaint}" + HINT
     )
