@@ -190,6 +190,7 @@ def fetch(
     answer = answer_digests(locked)
     digests = {blob.digest: blob.size for blob in locked.blobs()}
     digests.update({repo.pack_digest: repo.pack_size for repo in locked.repos})
+    store.sweep()
     with store.lease():
         fetch_blobs(locked.blobs(), store, Clients(), progress, sources=_sources(place, task, platform))
         for repo in locked.repos:
