@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from packager.api.place import EVALUATOR_KEY, RELEASE_KEY, RELEASE_PUBLIC_KEY, ROOT_SECRET, SUITE, VERSION, Place
 from packager.base.errors import InputError, UsageError
-from packager.base.files import full_disk_trouble
+from packager.base.files import full_disk_trouble, is_there
 from packager.base.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def trusted_keys(place: Place, public_keys: Sequence[str]) -> list[PublicKey]:
     from packager.trust.keyfiles import read_public_key
 
     paths = [Path(path) for path in public_keys] or [place.keys / RELEASE_PUBLIC_KEY]
-    missing = [path for path in paths if not path.is_file()]
+    missing = [path for path in paths if not is_there(path)]
     if missing:
         raise InputError("there is no public key to verify with", where=str(missing[0]), hint="--key FILE")
     return [read_public_key(path) for path in paths]
