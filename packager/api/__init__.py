@@ -6,13 +6,18 @@ process a mount namespace of its own (for a plain user, a user namespace): call 
 
 from __future__ import annotations
 
-from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, validate
-from packager.api.judge import EvaluationRequest, audit, demo, evaluate, exit_code, inspect
-from packager.api.machine import can_build, collect_garbage, doctor, images_in
-from packager.api.place import Place
-from packager.api.ship import keygen, pull, push, sign, verify
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, validate
+    from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect
+    from packager.api.machine import can_build, collect_garbage, doctor, images_in
+    from packager.api.place import Place
+    from packager.api.ship import keygen, pull, push, sign, verify
 
 __all__ = [
+    "Audited",
     "EvaluationRequest",
     "Place",
     "audit",
@@ -37,3 +42,20 @@ __all__ = [
     "validate",
     "verify",
 ]
+
+_HOMES = {
+    "author": ("build", "check_lock", "fetch", "list_tasks", "lock", "render", "validate"),
+    "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect"),
+    "machine": ("can_build", "collect_garbage", "doctor", "images_in"),
+    "place": ("Place",),
+    "ship": ("keygen", "pull", "push", "sign", "verify"),
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Import a verb when it is first used, so that each one starts fast."""
+        for home, names in _HOMES.items():
+            if name in names:
+                return getattr(importlib.import_module(f"packager.api.{home}"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

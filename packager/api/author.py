@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from packager.api.place import PLATFORM, ROOT_SECRET, SUITE, VERSION, Place
 from packager.base.canonical import LIMIT_BYTES, format_canonical, parse_json
-from packager.base.digests import digest_of, hex_of
+from packager.base.digests import hex_of
 from packager.base.errors import InputError, PackError
 from packager.base.files import full_disk_trouble, write_atomic
 from packager.base.progress import Event, Progress, silent
@@ -92,9 +92,12 @@ def check_lock(place: Place, task: str, *, platform: str = PLATFORM) -> LockRepo
     from packager.lock.drift import drift_of
     from packager.lock.resolve import wanted_of
 
-    recipe, path = place.recipe(task), place.file(task, platform, "lock")
-    wanted = wanted_of(recipe, template=digest_of(place.template(recipe).encode()), platform=platform)
-    changes = tuple(str(found) for found in drift_of(place.lock(task, platform), wanted))
+    recipe, locked = place.recipe(task), place.lock(task, platform)
+    path = place.file(task, platform, "lock")
+    dockerfile = place.dockerfile_digest(recipe, platform, gold=locked.files.manifests)
+    changes = tuple(
+        str(found) for found in drift_of(locked, wanted_of(recipe, dockerfile=dockerfile, platform=platform))
+    )
     return LockReport(task, str(path), written=False, changes=changes)
 
 
@@ -112,11 +115,13 @@ def lock(
     from packager.lock.update import take_update
 
     path = place.file(task, platform, "lock")
-    old = place.lock(task, platform) if path.is_file() else None
+    old, reason = _old_lock(place, task, platform)
+    if update is not None and old is None:
+        raise InputError(f"there is nothing to update: {reason}", where=str(path), hint="lock without --update")
     new, sources = _resolve(place, task, platform, progress)
     if update is not None and old is not None:
         new = take_update(old, new, update)
-    changes = ("new",) if old is None else tuple(str(found) for found in compare_locks(old, new))
+    changes = (reason,) if old is None else tuple(str(found) for found in compare_locks(old, new))
     written = old is None or format_lock(old) != format_lock(new)
     if written and sources:
         write_atomic(place.file(task, platform, "sources"), format_sources(sources))
@@ -125,8 +130,20 @@ def lock(
     return LockReport(task, str(path), written, changes)
 
 
+def _old_lock(place: Place, task: str, platform: str) -> tuple[Lock | None, str]:
+    """Return the lock that is there, or why there is none to compare with."""
+    if not place.file(task, platform, "lock").is_file():
+        return None, "new"
+    try:
+        return place.lock(task, platform), ""
+    except InputError as error:
+        return None, f"replaces a lock that cannot be read: {error.reason}"
+
+
 def _resolve(place: Place, task: str, platform: str, progress: Progress) -> tuple[Lock, tuple[Source, ...]]:
-    from packager.build.record import record_fetches
+    from packager.api.base_image import pull_base
+    from packager.api.gold import read_gold_trees
+    from packager.build.record import record_fetches, vouch
     from packager.build.task import TaskBuild
     from packager.lock.clients import Clients
     from packager.lock.fetch import fetch_blobs
@@ -138,13 +155,23 @@ def _resolve(place: Place, task: str, platform: str, progress: Progress) -> tupl
     template = place.template(recipe)
     store, repositories, clients = place.store(), place.repositories(recipe), Clients()
     with store.lease():
-        resolver = Resolver(store, clients, repositories, digest_of(template.encode()), platform, progress)
-        resolved = resolver.resolve(recipe)
+        trees = read_gold_trees(recipe, repositories)
+        resolver = Resolver(
+            store,
+            clients,
+            repositories,
+            place.dockerfile_digest(recipe, platform, gold=trees.changed()),
+            platform,
+            progress,
+            pull=lambda image: pull_base(image, store, platform=platform, progress=progress),
+        )
+        resolved = trees.locked_in(resolver.resolve(recipe))
         fetch_blobs(resolved.blobs(), store, clients, progress=progress)
-        task_build = TaskBuild(recipe, resolved, template, store, repositories, engine, progress)
+        task_build = TaskBuild(recipe, resolved, template, store, repositories, engine, progress, gold=trees.manifests)
         recording = record_fetches(
             task_build.builder(), task_build.instructions(sealed=False), lambda: Recorder(store, clients)
         )
+        recording = vouch(recording, trees.files_by_step(), store)
         return replace(resolved, fetches=recording.fetches, absent=recording.absent), recording.sources
 
 
@@ -153,11 +180,14 @@ def fetch(
     place: Place, task: str, *, platform: str = PLATFORM, into: Path | None = None, progress: Progress = silent
 ) -> Fetched:
     """Get every locked input into the store; with `into`, also lay them out as a folder for --inputs."""
+    from packager.api.base_image import fetch_base
+    from packager.lock.answers import answer_digests, locked_answer
     from packager.lock.clients import Clients
     from packager.lock.fetch import fetch_blobs
 
-    store, locked = place.store(), place.lock(task, platform)
-    repositories = place.repositories(place.recipe(task))
+    store, locked, recipe = place.store(), place.lock(task, platform), place.recipe(task)
+    repositories = place.repositories(recipe)
+    answer = answer_digests(locked)
     digests = {blob.digest: blob.size for blob in locked.blobs()}
     digests.update({repo.pack_digest: repo.pack_size for repo in locked.repos})
     store.sweep()
@@ -167,6 +197,10 @@ def fetch(
             if not store.has(repo.pack_digest, repo.pack_size):
                 progress(Event("fetch", message=f"repository {repo.name}"))
                 repositories.fetch(repo)
+        if not all(map(store.has, answer)):
+            locked_answer(recipe, locked, store=store, repositories=repositories)
+        digests.update({digest: store.path(digest).stat().st_size for digest in answer})
+        digests.update(fetch_base(recipe.base.image, locked, store, progress=progress))
         if into is not None:
             for digest in sorted(digests):
                 _lay_out(store.path(digest), into / "blobs" / "sha256" / hex_of(digest))
@@ -278,12 +312,13 @@ def _expected(place: Place, task_build: TaskBuild, environment: Digest) -> dict[
 
 def _seal(place: Place, task_build: TaskBuild, expected: dict[str, dict[str, list[str]]] | None) -> bytes:
     from packager.evaluate.profile import format_profile, profile_of
-    from packager.lock.resolve import read_answer, refuse_other_answer
+    from packager.lock.answers import locked_answer
     from packager.seal.bundle import SealContents, seal
     from packager.seal.identities import read_root
 
-    answer = read_answer(task_build.recipe, task_build.repositories)
-    refuse_other_answer(task_build.lock, answer)
+    answer = locked_answer(
+        task_build.recipe, task_build.lock, store=task_build.store, repositories=task_build.repositories
+    )
     contents = SealContents(
         SUITE,
         task_build.recipe.id,
@@ -304,14 +339,14 @@ def validate(
     from packager.evaluate.profile import profile_of
     from packager.evaluate.run import Session
     from packager.evaluate.validate import format_expected, subject_of, validate_session
-    from packager.lock.resolve import read_answer
+    from packager.lock.answers import locked_answer
 
     task_build = place.task_build(task, platform, progress)
     store = task_build.store
     with store.lease():
         fetch(place, task, platform=platform, progress=progress)
         stage = task_build.environment()
-        answer = read_answer(task_build.recipe, task_build.repositories)
+        answer = locked_answer(task_build.recipe, task_build.lock, store=store, repositories=task_build.repositories)
         session = Session(
             engine=task_build.engine,
             layers=[task_build.builder().tree(layer) for layer in stage.layers],

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import tempfile
+import secrets
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from packager.api.author import build
 from packager.api.place import EVALUATOR_KEY, PLATFORM, Place
-from packager.api.ship import keygen, sign, verify
+from packager.api.ship import keygen, sign, trusted_keys, verify
 from packager.base.errors import InputError, IntegrityError, TrustError, UsageError
 from packager.base.files import full_disk_trouble, write_atomic
 from packager.base.progress import Event, Progress, silent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from packager.build.audit import Finding
     from packager.evaluate.judge import StoredImage
@@ -54,13 +53,13 @@ class EvaluationRequest:
 
     def read(self, task: str, contents: SealContents) -> dict[str, Patch | None]:
         """Return a patch for each target; None where nothing was handed in."""
-        from packager.evaluate.predictions import Patch, Prediction, Predictions, read_predictions
+        from packager.evaluate.predictions import Patch, Prediction, Predictions, read_patch, read_predictions
 
         names = sorted(contents.gold)
         if self.gold:
             return {name: Patch(data) for name, data in contents.gold.items()}
         if self.target_patches:
-            patches = {name: path.read_bytes() for name, path in self.target_patches.items()}
+            patches = {name: read_patch(path) for name, path in self.target_patches.items()}
             found = Predictions({task: Prediction(patches)}).of(task, names)
         else:
             found = None if self.patches is None else read_predictions(self.patches).of(task, names)
@@ -104,16 +103,33 @@ class Demonstrated:
         return (self.gold.grade.outcome.value, self.empty.grade.outcome.value) == ("resolved", "unresolved")
 
 
+@dataclass(frozen=True)
+class Audited:
+    """What an audit found in an image of so many layers; clean if it found nothing."""
+
+    task: str
+    manifest: str
+    layers: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing gives the answer away, as far as an audit can see."""
+        return not self.findings
+
+
 @full_disk_trouble("evaluate")
 def evaluate(place: Place, task: str, request: EvaluationRequest, *, progress: Progress = silent) -> Verdict:
     """Verify a task's image, open its seal, apply the patches, run the hidden tests and return the verdict."""
     from packager.evaluate.judge import Judge
     from packager.evaluate.verdict import format_verdict
+    from packager.trust.verify import verify_again
 
     engine = place.engine_now()
     store = place.store()
     with store.lease():
-        refuse_unverified(verify(place, task, public_keys=request.public_keys, progress=progress), task)
+        keys = trusted_keys(place, request.public_keys)
+        refuse_unverified(verify_again(place.record(task), store, public_keys=keys, progress=progress), task)
         image = _image(place, store, task)
         contents = _open(place, store, image, task)
         patches = request.read(task, contents)
@@ -131,7 +147,8 @@ def refuse_unverified(checks: Sequence[Check], task: str) -> None:
     if failed is None:
         raise TrustError("nothing was verified", where=task)
     kind = TrustError if failed.name in _SIGNATURE_CHECKS else IntegrityError
-    raise kind(f"check {failed.number}, {failed.name}: {failed.reason}", where=task, hint="wideswe-pack verify")
+    hint = "wideswe-pack verify shows every check; pull (or build and sign) the image again"
+    raise kind(f"check {failed.number}, {failed.name}: {failed.reason}", where=task, hint=hint)
 
 
 def exit_code(verdict: Verdict) -> int:
@@ -150,14 +167,14 @@ def _image(place: Place, store: Store, task: str) -> StoredImage:
 
 def _open(place: Place, store: Store, image: StoredImage, task: str) -> SealContents:
     from packager.seal.bundle import open_seal
-    from packager.seal.grants import open_any_grant
+    from packager.seal.grants import open_grants
     from packager.seal.identities import read_identities
 
     path = place.keys / EVALUATOR_KEY
     if not path.is_file():
         raise InputError("there is no evaluator key to open the seal with", where=str(path), hint="wideswe-pack keygen")
     evaluators = "\n".join(read_identities(path))
-    identity = open_any_grant(store, image.record.grants, evaluators)
+    identity = open_grants(store, image.record.grants, evaluators)
     contents = open_seal(image.sealed(store), identity)
     if contents.task != task:
         raise TrustError(f"expected the seal of {task}, found that of {contents.task}", where=task)
@@ -185,38 +202,60 @@ def inspect(place: Place, task: str) -> Inspected:
 
 @full_disk_trouble("demo")
 def demo(place: Place, task: str, *, progress: Progress = silent) -> Demonstrated:
-    """Walk the whole way with fresh keys in a folder of their own; the store is the usual one."""
+    """Walk the whole way with fresh keys in a folder of their own; the store is the usual one, the image forgotten."""
+    from packager.trust.keyfiles import Password
+
+    store = place.store()
+    import tempfile
+
+    from packager.api.author import build
+
     with tempfile.TemporaryDirectory(prefix="wideswe-demo-") as folder:
-        own = replace(place, keys=Path(folder) / "keys")
+        own = replace(place, keys=Path(folder) / "keys", password=Password(secrets.token_hex()))
         keygen(own)
-        built = build(own, task, platform=PLATFORM, progress=progress)
-        sign(own, task, home="wideswe.invalid/demo")
-        checks = verify(own, task, progress=progress)
-        gold = evaluate(own, task, EvaluationRequest(gold=True), progress=progress)
-        targets = gold.grade.targets
-        empty = Path(folder) / "empty.patch"
-        empty.touch()
-        nothing = EvaluationRequest(target_patches=dict.fromkeys(targets, empty))
-        return Demonstrated(
-            built.manifest, built.content_id, len(checks), gold, evaluate(own, task, nothing, progress=progress)
-        )
+        before = store.name("images", task)
+        try:
+            built = build(own, task, platform=PLATFORM, progress=progress)
+            sign(own, task, home="wideswe.invalid/demo")
+            checks = verify(own, task, progress=progress)
+            gold = evaluate(own, task, EvaluationRequest(gold=True), progress=progress)
+            empty = Path(folder) / "empty.patch"
+            empty.touch()
+            nothing = EvaluationRequest(target_patches=dict.fromkeys(gold.grade.targets, empty))
+            unsolved = evaluate(own, task, nothing, progress=progress)
+        finally:
+            _put_back(store, task, before)
+    return Demonstrated(built.manifest, built.content_id, len(checks), gold, unsolved)
+
+
+def _put_back(store: Store, task: str, record: bytes | None) -> None:
+    if record is None:
+        store.remove_name("images", task)
+    else:
+        store.set_name("images", task, record)
 
 
 @full_disk_trouble("audit")
-def audit(place: Place, task: str, *, progress: Progress = silent) -> tuple[Finding, ...]:
-    """Look for anything in a task's image that gives the answer away; needs the recipe and its repositories."""
+def audit(place: Place, task: str, *, progress: Progress = silent) -> Audited:
+    """Look for anything in a task's image that gives the answer away; needs the recipe, its lock and the answer."""
     from packager.build.audit import audit_image
     from packager.build.audit_task import derive_task_secrets, trusted_layers
-    from packager.evaluate.judge import read_image
 
     store, recipe = place.store(), place.recipe(task)
-    repositories = place.repositories(recipe)
     with store.lease():
-        progress(Event("audit", message="reading what is public"))
-        secrets = derive_task_secrets(recipe, repositories)
-        image = read_image(store, place.record(task))
-        progress(Event("audit", message="searching the layers"))
+        image = _image(place, store, task)
+        lock = place.lock(task, f"{image.config.os}/{image.config.architecture}")
+        progress(Event("audit", message="reading what is secret and what is public"))
+        secrets = derive_task_secrets(recipe, lock, store=store, repositories=place.repositories(recipe))
+        layers = _counted(image.tars(store), len(image.layers), progress)
         found = audit_image(
-            image.tars(store), image.config_bytes, image.annotations, secrets, trusted_layers=trusted_layers(recipe)
+            layers, image.config_bytes, image.annotations, secrets, trusted_layers=trusted_layers(recipe)
         )
-    return tuple(found)
+    return Audited(task, image.record.manifest.digest, len(image.layers), tuple(found))
+
+
+def _counted(layers: Iterable[IO[bytes]], total: int, progress: Progress) -> Iterator[IO[bytes]]:
+    for number, layer in enumerate(layers, 1):
+        progress(Event("audit", number, total, "layers", "searching"))
+        yield layer
+    progress(Event("audit", total, total, "layers", finished=True))

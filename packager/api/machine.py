@@ -37,6 +37,9 @@ def can_build(found: Sequence[Capability]) -> bool:
 @full_disk_trouble("gc")
 def collect_garbage(place: Place) -> Garbage:
     """Delete from the store what no image needs; a store in use is left alone and says so."""
+    from packager.sandbox.namespaces import reach_own_ids
+
+    reach_own_ids()
     store = place.store()
     return store.collect_garbage(lambda: list(_kept(place)))
 

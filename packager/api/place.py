@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,9 +11,10 @@ from packager.base.errors import InputError, UsageError
 from packager.store.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
+    from packager.base.digests import Digest
     from packager.base.progress import Progress
     from packager.build.task import TaskBuild
     from packager.lock.model import Lock
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from packager.oci.record import ImageRecord
     from packager.recipe.model import Recipe
     from packager.sandbox.engine import Engine
+    from packager.trust.keyfiles import Password
 
 PLATFORM = "linux/amd64"
 SUITE = "wideswe"
@@ -32,7 +35,10 @@ EVALUATOR_KEY = "evaluator.key"
 
 @dataclass(frozen=True)
 class Place:
-    """Where things are: the suite's folder, the store, the keys; what to read before the network; mirrors; engine."""
+    """Where things are: the suite's folder, the store, the keys; what to read before the network; mirrors; engine.
+
+    `password` protects the release key; without it WIDESWE_PASSWORD does.
+    """
 
     root: Path
     store_root: Path
@@ -40,10 +46,17 @@ class Place:
     inputs: tuple[Path, ...] = ()
     engine: str = "native"
     mirrors: Mapping[str, str] = field(default_factory=dict)
+    password: Password | None = None
 
     def store(self) -> Store:
         """Return the store."""
         return Store(self.store_root, inputs=self.inputs)
+
+    def release_password(self) -> Password:
+        """Return the password of the release key; none given anywhere is a TrustError."""
+        from packager.trust.keyfiles import read_password
+
+        return read_password(os.environ) if self.password is None else self.password
 
     def file(self, task: str, platform: str, kind: str) -> Path:
         """Return the path of a task's `lock`, `expected` or `sources` file."""
@@ -60,6 +73,14 @@ class Place:
         from packager.build.render import template_path
 
         return template_path(self.root / "images", recipe).read_text()
+
+    def dockerfile_digest(self, recipe: Recipe, platform: str, *, gold: Collection[str]) -> Digest:
+        """Return the digest of a recipe's Dockerfile without the seal; a template that renders the same is the same."""
+        from packager.build.render import render_dockerfile
+
+        template = self.template(recipe)
+        text = render_dockerfile(recipe, template=template, platform=platform, sealed=False, gold=gold)
+        return digest_of(text.encode())
 
     def lock(self, task: str, platform: str) -> Lock:
         """Read a task's lock."""
@@ -90,14 +111,18 @@ class Place:
 
     def task_build(self, task: str, platform: str, progress: Progress) -> TaskBuild:
         """Return a locked task, ready to be built; a lock that no longer fits its recipe is refused."""
+        from packager.api.gold import LazyGold
         from packager.build.task import TaskBuild
         from packager.lock.resolve import refuse_drift, wanted_of
 
         engine = self.engine_now()
         recipe, lock = self.recipe(task), self.lock(task, platform)
+        dockerfile = self.dockerfile_digest(recipe, platform, gold=lock.files.manifests)
+        refuse_drift(lock, wanted_of(recipe, dockerfile=dockerfile, platform=platform))
         template = self.template(recipe)
-        refuse_drift(lock, wanted_of(recipe, template=digest_of(template.encode()), platform=platform))
-        return TaskBuild(recipe, lock, template, self.store(), self.repositories(recipe), engine, progress)
+        repositories = self.repositories(recipe)
+        gold = LazyGold(recipe, repositories).manifests
+        return TaskBuild(recipe, lock, template, self.store(), repositories, engine, progress, gold=gold)
 
     def record(self, task: str) -> ImageRecord:
         """Return what the store knows of a task's image."""
@@ -106,5 +131,7 @@ class Place:
         data = self.store().name("images", task)
         if data is None:
             hint = f"wideswe-pack build --task {task}, or wideswe-pack pull REFERENCE"
+            if "/" in task:
+                hint = f"wideswe-pack pull {task}, then name the task that it prints"
             raise InputError("there is no image of this task in the store", where=task, hint=hint)
         return parse_record(data, where=f"image {task}")

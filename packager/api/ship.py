@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packager.api.place import EVALUATOR_KEY, RELEASE_KEY, RELEASE_PUBLIC_KEY, ROOT_SECRET, SUITE, VERSION, Place
-from packager.base.errors import InputError
+from packager.base.errors import InputError, UsageError
 from packager.base.files import full_disk_trouble
 from packager.base.progress import Progress, silent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from packager.oci.record import ImageRecord
+    from packager.store.store import Store
     from packager.trust.keys import PublicKey
     from packager.trust.verify import Check
 
@@ -28,47 +29,79 @@ class Shipped:
     manifest: str
 
 
+@dataclass(frozen=True)
+class Keys:
+    """Where keys lie, and the public key (age1…) of the evaluator, which a suite's authors grant a task to."""
+
+    files: tuple[Path, ...]
+    recipients: tuple[str, ...]
+
+
 @full_disk_trouble("keygen")
-def keygen(place: Place) -> tuple[Path, ...]:
-    """Make the keys that are not there yet; the release key is encrypted with WIDESWE_PASSWORD (may be empty)."""
-    from packager.seal.identities import create_evaluator_key, create_root, write_identity, write_root
-    from packager.trust.keyfiles import read_password, write_key_pair
-    from packager.trust.keys import create_private_key
+def keygen(place: Place, *, evaluator_only: bool = False) -> Keys:
+    """Make the keys that are not there yet; the release key is encrypted with the place's password (may be empty).
+
+    A lab needs the evaluator key only: it verifies with the authors' release.pub and has no suite of its own.
+    """
+    from packager.seal.identities import create_evaluator_key, create_root, read_identities, write_identity, write_root
+    from packager.seal.keys import recipient_of
 
     place.keys.mkdir(parents=True, exist_ok=True, mode=0o700)
-    paths = tuple(place.keys / name for name in (RELEASE_KEY, RELEASE_PUBLIC_KEY, ROOT_SECRET, EVALUATOR_KEY))
-    if not paths[0].exists():
-        write_key_pair(paths[0], paths[1], create_private_key(), read_password(os.environ))
-    if not paths[2].exists():
-        write_root(paths[2], create_root())
-    if not paths[3].exists():
-        write_identity(paths[3], create_evaluator_key()[0])
-    return paths
+    release, public, root, evaluator = (
+        place.keys / name for name in (RELEASE_KEY, RELEASE_PUBLIC_KEY, ROOT_SECRET, EVALUATOR_KEY)
+    )
+    if not evaluator_only and not release.exists():
+        _make_release_key(place, release, public)
+    if not evaluator_only and not root.exists():
+        write_root(root, create_root())
+    if not evaluator.exists():
+        write_identity(evaluator, create_evaluator_key()[0])
+    files = (evaluator,) if evaluator_only else (release, public, root, evaluator)
+    return Keys(files, tuple(recipient_of(identity) for identity in read_identities(evaluator)))
+
+
+def _make_release_key(place: Place, private: Path, public: Path) -> None:
+    from packager.trust.keyfiles import write_key_pair
+    from packager.trust.keys import create_private_key
+
+    write_key_pair(private, public, create_private_key(), place.release_password())
 
 
 @full_disk_trouble("sign")
 def sign(place: Place, task: str, *, home: str, version: str = VERSION, grant_to: Sequence[str] = ()) -> Shipped:
-    """Sign a task's image under its published name, and grant the evaluators the task's key."""
+    """Sign a task's image under its published name, and grant the evaluators the task's key.
+
+    Earlier grants stay and an equal one is not added again; earlier signatures are replaced.
+    """
     from packager.oci.record import format_record
     from packager.seal.grants import put_grant
     from packager.seal.identities import make_grant, read_identities, read_root, task_identity
     from packager.seal.keys import recipient_of
-    from packager.trust.keyfiles import read_password, read_private_key
+    from packager.trust.keyfiles import read_private_key
     from packager.trust.signatures import sign_image
 
     store, record = place.store(), place.record(task)
-    reference = f"{home.rstrip('/')}/{task}:{version}"
-    key = read_private_key(place.keys / RELEASE_KEY, read_password(os.environ))
+    reference = f"{bare_home(home)}/{task}:{version}"
+    key = read_private_key(place.keys / RELEASE_KEY, place.release_password())
+    own = [recipient_of(identity) for identity in read_identities(place.keys / EVALUATOR_KEY)] if not grant_to else []
+    root = read_root(place.keys / ROOT_SECRET)
+    identity, _ = task_identity(root, SUITE, task)
+    grant = make_grant(identity, [*grant_to, *own], comment=f"image: {record.manifest.digest}", root=root)
     with store.lease():
         signed = sign_image(record.manifest, reference, key, store).added_to(record)
-        own = (
-            [recipient_of(identity) for identity in read_identities(place.keys / EVALUATOR_KEY)] if not grant_to else []
-        )
-        identity, _ = task_identity(read_root(place.keys / ROOT_SECRET), SUITE, task)
-        grant = make_grant(identity, [*grant_to, *own], comment=f"image: {record.manifest.digest}")
-        granted = replace(signed, grants=(*signed.grants, put_grant(store, record.manifest, grant)))
-        store.set_name("images", task, format_record(granted))
+        added = put_grant(store, record.manifest, grant)
+        kept = tuple(known for known in signed.grants if known.digest != added.digest)
+        store.set_name("images", task, format_record(replace(signed, grants=(*kept, added))))
     return Shipped(task, reference, record.manifest.digest)
+
+
+def bare_home(text: str) -> str:
+    """Return REGISTRY/NAMESPACE; an URL is refused with the rule that says when http is spoken."""
+    scheme, mark, rest = text.partition("://")
+    if mark:
+        hint = f"{rest.rstrip('/')}: https is spoken, and plain http only with localhost or a loopback address"
+        raise UsageError(f"expected REGISTRY/NAMESPACE without {scheme}://, found {text[:200]!r}", hint=hint)
+    return text.rstrip("/")
 
 
 @full_disk_trouble("push")
@@ -78,25 +111,37 @@ def push(place: Place, task: str, *, namespace: str, version: str = VERSION, pro
     from packager.registry.push import push_image
 
     record = place.record(task)
-    reference = parse_reference(f"{namespace.rstrip('/')}/{task}:{version}")
+    reference = parse_reference(f"{bare_home(namespace)}/{task}:{version}")
     digest = push_image(place.store(), record, reference, progress=progress)
     return Shipped(task, str(reference), digest)
 
 
 @full_disk_trouble("pull")
 def pull(place: Place, reference: str, *, progress: Progress = silent) -> Shipped:
-    """Pull an image with signatures and grants; its task is the last part of the repository's name."""
+    """Pull an image with signatures and grants; the image's label, not its repository, says which task it is."""
     from packager.oci.record import format_record
     from packager.oci.reference import parse_reference
     from packager.registry.pull import pull_image
 
-    parsed = parse_reference(reference)
-    store, task = place.store(), parsed.repository.rpartition("/")[2]
+    parsed = parse_reference(bare_home(reference))
+    store = place.store()
     store.sweep()
     with store.lease():
         record = pull_image(parsed, store, progress=progress)
+        task = _labelled_task(store, record, where=reference)
         store.set_name("images", task, format_record(record))
     return Shipped(task, reference, record.manifest.digest)
+
+
+def _labelled_task(store: Store, record: ImageRecord, *, where: str) -> str:
+    from packager.build.assemble import TASK_LABEL
+    from packager.evaluate.judge import read_image
+    from packager.seal.identities import parse_name
+
+    label = read_image(store, record).config.labels.get(TASK_LABEL)
+    if label is None:
+        raise InputError(f"the image has no label {TASK_LABEL}: it is not the image of a task", where=where)
+    return parse_name(label, where=f"{where}: label {TASK_LABEL}")
 
 
 @full_disk_trouble("verify")
@@ -108,7 +153,7 @@ def verify(
     identity: str | None = None,
     progress: Progress = silent,
 ) -> tuple[Check, ...]:
-    """Check a task's image; the list ends in yes or at the first no."""
+    """Check a task's image and read every byte of it; the list ends in yes or at the first no."""
     from packager.trust.verify import verify_image
 
     keys = trusted_keys(place, public_keys)

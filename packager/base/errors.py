@@ -17,9 +17,13 @@ class PackError(Exception):
         self.where = where
         self.hint = hint
 
+    @property
+    def complaint(self) -> str:
+        """The text without the hint, for where the reader has another way out."""
+        return self.reason if self.where is None else f"{self.where}: {self.reason}"
+
     def __str__(self) -> str:
-        text = self.reason if self.where is None else f"{self.where}: {self.reason}"
-        return text if self.hint is None else f"{text}\nhint: {self.hint}"
+        return self.complaint if self.hint is None else f"{self.complaint}\nhint: {self.hint}"
 
 
 class UsageError(PackError):

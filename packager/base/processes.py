@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 from dataclasses import dataclass, field
@@ -44,6 +43,8 @@ NOTHING_SPECIAL = Surroundings()
 
 def find_program(name: str) -> str | None:
     """Return the path of a program, also where a plain user's PATH lacks the system directories."""
+    import shutil  # noqa: PLC0415 - slow to import
+
     return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin:/usr/bin:/bin")
 
 

@@ -21,6 +21,7 @@ STRONG_BYTES = 48
 WEAK_LINES = 3
 NAME_BYTES = 9
 LITERAL_BYTES = 20
+LITERAL_LIMIT_BYTES = 200
 
 _WORD_BYTES = 3
 _MANY_WORDS = 2
@@ -28,15 +29,16 @@ _CLEAN_WORDS = 500_000
 _SEPARATE = bytes(byte if (chr(byte).isalnum() and byte < 0x80) or byte == 0x5F else 0x20 for byte in range(256))  # noqa: PLR2004
 _NAME = rb"[A-Za-z_][A-Za-z0-9_]{%d,}" % (NAME_BYTES - 1)
 _KEYWORDS = (
-    rb"def|class|func|fn|function|type|struct|enum|interface|trait|module|const|let|var|static|val|package|macro|record"
+    rb"def|class|func|fn|function|sub|type|struct|enum|interface|trait|module|const|let|var|my|our|static|val|package|macro"
+    rb"|record"
 )
 _DEFINITIONS = re.compile(
-    rb"\b(?:%(keywords)s)\s+(?:\([^)]*\)\s*)?(?:self\.)?(?P<a>%(name)s)\b"
+    rb"\b(?:%(keywords)s)\s+(?:\([^)]*\)\s*)?(?:self\.)?[$@%%]?(?P<a>%(name)s)\b"
     rb"|^\s*(?:(?:export|public|private|protected|final|self|this|attr_\w+|@+)[\s.:]*)*(?P<b>%(name)s)\??(?:\s*:?=(?!=)|:(?=\s|$))"
     rb"|^\s*(?P<c>%(name)s)\s+[\w*\[\].]+\s*(?:`.*|//.*|,|;)?$"
     rb"|[\"':](?P<d>%(name)s)(?=[\"'\s,)\]}]|$)" % {b"keywords": _KEYWORDS, b"name": _NAME}
 )
-_LITERAL = re.compile(rb"\"([^\"\\\n]{%d,200})\"|'([^'\\\n]{%d,200})'" % (LITERAL_BYTES, LITERAL_BYTES))
+_LITERAL = re.compile(rb"\"((?:[^\"\\\n]|\\.)*)\"|'((?:[^'\\\n]|\\.)*)'")
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def extract_needles(label: str, lines: Iterable[bytes]) -> Needles:
             name = next(group for group in match.groups() if group)
             if _is_compound(name):
                 names[name] = label
-        literals |= {(match[1] or match[2]): label for match in _LITERAL.finditer(line)}
+        literals |= dict.fromkeys(filter(_is_telling, _string_constants(line)), label)
     return Needles(found, names, literals)
 
 
@@ -160,6 +162,7 @@ class Finder:
         """Stop looking for what turned out to be public."""
         for line in found.lines:
             self._lines.pop(line, None)
+            self._literals.pop(line, None)
         for name in found.identifiers:
             self._identifiers.pop(name, None)
 
@@ -191,6 +194,16 @@ class Finder:
 
 def _words(line: bytes) -> frozenset[bytes]:
     return frozenset(word for word in line.translate(_SEPARATE).split() if len(word) >= _WORD_BYTES)
+
+
+def _string_constants(line: bytes) -> list[bytes]:
+    """Return what stands between quotes; short ones are matched too, since what stands between two is none."""
+    return [match[1] or match[2] or b"" for match in _LITERAL.finditer(line)]
+
+
+def _is_telling(literal: bytes) -> bool:
+    long_enough = len(squeeze(literal)) >= LITERAL_BYTES and len(literal) <= LITERAL_LIMIT_BYTES
+    return long_enough and b"\\" not in literal and len(_words(literal)) >= _MANY_WORDS
 
 
 def _is_compound(name: bytes) -> bool:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from packager.oci.entries import Entry
 
 _HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_EMPTY = object_id("blob", b"")
 _POST_IMAGE = re.compile(rb"^index [0-9a-f]{40}\.\.(?!0{40})([0-9a-f]{40})", re.MULTILINE)
 
 
@@ -51,6 +52,7 @@ def derive_secrets(
         match[1].decode(): f"gold of {target}"
         for target, patch in sorted(gold.items())
         for match in _POST_IMAGE.finditer(patch)
+        if match[1].decode() != _EMPTY
     }
     for target, files in sorted(hidden.items()):
         label = f"hidden tests of {target}"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _STEP = re.compile(r"#\s*step:\s*(\S+)\s*")
-_KINDS = ("FROM", "ADD", "COPY", "RUN", "ENV", "WORKDIR", "CMD", "LABEL")
+_KINDS = ("FROM", "ADD", "COPY", "RUN", "ENV", "WORKDIR", "CMD", "ENTRYPOINT", "LABEL")
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ class Instruction:
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """The arguments of CMD, which must be a JSON list."""
+        """The arguments of CMD and ENTRYPOINT, which must be a JSON list."""
         try:
             value = json.loads(self.arguments)
         except ValueError as error:
-            raise InputError("CMD takes a JSON list of strings", where=f"Dockerfile:{self.line}") from error
+            raise InputError(f"{self.kind} takes a JSON list of strings", where=f"Dockerfile:{self.line}") from error
         return tuple(str(word) for word in value)
 
 

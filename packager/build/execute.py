@@ -19,7 +19,7 @@ from packager.base.errors import InputError, IntegrityError, PackError, WorldErr
 from packager.base.files import NO_SPACE_HINT
 from packager.base.progress import Event, Progress, silent
 from packager.build.results import Log, format_layer, parse_layer
-from packager.oci.entries import CANONICALISER_ID
+from packager.oci.entries import CANONICALISER_ID, Kind
 from packager.oci.layer import COMPRESSOR_ID, Layer, open_layer, unpack_layer, write_layer
 from packager.oci.tree import diff_trees, scan_tree
 from packager.sandbox.engine import Command, Streams
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from packager.build.dockerfile import Instruction
     from packager.oci.entries import Entry
-    from packager.sandbox.engine import Engine, Tree
+    from packager.sandbox.engine import Ended, Engine, Tree
     from packager.sandbox.fetches import FetchSource
     from packager.store.store import Store
 
@@ -40,6 +40,7 @@ _STEP_TIMEOUT_S = 7200.0
 _NO_SPACE = os.strerror(errno.ENOSPC)
 _ROOM_BYTES = 4 << 20
 """A step that fails while less than this is left has not failed for its own sake."""
+_REFUSED_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,11 @@ class Input:
 
 @dataclass(frozen=True)
 class Fetches:
-    """The recorded fetches of one step: their digest (part of the key) and the source that answers them."""
+    """The fetches of one step: their digest (part of the key), what answers them, and what it could not answer."""
 
     digest: str
     source: FetchSource
+    refused: Callable[[], tuple[str, ...]] = tuple
 
 
 @dataclass(frozen=True)
@@ -157,8 +159,15 @@ class Builder:
                 return replace(stage, labels=tuple(sorted({**dict(stage.labels), **dict(instruction.pairs)}.items())))
             case "WORKDIR":
                 return replace(stage, workdir=instruction.arguments)
+            case "ENTRYPOINT":
+                return self._without_entrypoint(stage, instruction)
             case _:
                 return replace(stage, command=instruction.argv)
+
+    def _without_entrypoint(self, stage: Stage, instruction: Instruction) -> Stage:
+        if instruction.argv:
+            raise InputError("only ENTRYPOINT [] is supported", where=f"Dockerfile:{instruction.line}")
+        return stage
 
     def _layer(self, stage: Stage, instruction: Instruction, stages: Mapping[str, Stage]) -> Layer | None:
         if instruction.kind == "ADD":
@@ -182,15 +191,22 @@ class Builder:
         other = stages.get(option.removeprefix("--from="))
         if other is None or paths != ["/", "/"]:
             raise InputError("only COPY --from=STAGE / / is supported", where=f"Dockerfile:{instruction.line}")
-        if stage.layers:
-            raise InputError("COPY --from must follow FROM scratch", where=f"Dockerfile:{instruction.line}")
-        key = self._key("copy", source=[layer.diff_id for layer in other.layers])
+        source = [layer.diff_id for layer in other.layers]
+        if not stage.layers:
+            return self._once(self._key("copy", source=source), lambda: self._copy_all(other))
+        lower = [layer.diff_id for layer in stage.layers]
+        return self._once(self._key("copy", source=source, lower=lower), lambda: self._copy_changed(stage, other))
 
-        def work() -> Layer | None:
-            with self._open(other) as tree:
-                return write_layer(scan_tree(tree.lower), self.store)
+    def _copy_all(self, other: Stage) -> Layer:
+        with self._open(other) as tree:
+            return write_layer(scan_tree(tree.lower), self.store)
 
-        return self._once(key, work)
+    def _copy_changed(self, stage: Stage, other: Stage) -> Layer | None:
+        """Write only what another stage has that this one has not; COPY deletes nothing."""
+        with self._open(stage) as ours, self._open(other) as theirs:
+            changed = diff_trees(ours.lower, theirs.lower)
+            kept = [entry for entry in changed if entry.kind is not Kind.WHITEOUT]
+            return write_layer(kept, self.store) if kept else None
 
     def _run(self, stage: Stage, instruction: Instruction) -> Layer | None:
         fetches = self.fetches.get(instruction.step)
@@ -219,14 +235,17 @@ class Builder:
             source = fetches.source if fetches is not None else None
             ended = tree.run(command, Streams(log.write, log.write), fetches=source)
             if ended.exit_code != 0:
-                raise self._failure(instruction, log, ended.exit_code)
+                raise self._failure(instruction, log, ended, () if fetches is None else fetches.refused())
             changed = diff_trees(tree.lower, tree.root, upper=tree.upper)
             return write_layer(changed, self.store) if changed else None
 
-    def _failure(self, instruction: Instruction, log: Log, exit_code: int) -> PackError:
+    def _failure(self, instruction: Instruction, log: Log, ended: Ended, refused: Iterable[str]) -> PackError:
         where = f"step {instruction.step}" if instruction.step else f"Dockerfile:{instruction.line}"
         text = log.tail().decode(errors="replace").strip()
-        reason = f"exit code {exit_code} from: {instruction.arguments}\n{text}"
+        lines = [f"exit code {ended.exit_code} from: {instruction.arguments}"]
+        lines += filter(None, [text])
+        lines += list(dict.fromkeys(refused))[:_REFUSED_SHOWN]
+        reason = "\n".join(lines)
         if _NO_SPACE in text or shutil.disk_usage(self.store.root).free < _ROOM_BYTES:
             return WorldError(f"the disk is full; {reason}", where=where, hint=NO_SPACE_HINT)
         return InputError(reason, where=where)

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from packager.base.canonical import format_readable
 from packager.base.digests import digest_of
+from packager.base.errors import InputError, IntegrityError
 from packager.build.execute import Input
 from packager.build.render import toolchain_kinds
-from packager.lock.bootstrap import CONFIGURE_SCRIPT, Deb, bootstrap_entries
+from packager.lock.answers import manifests_tar
+from packager.lock.bootstrap import CONFIGURE_SCRIPT, MOUNT_POINTS, Deb, bootstrap_entries
 from packager.lock.toolchains import toolchain_entries
-from packager.oci.entries import Kind, dir_entry, file_entry, sort_key
+from packager.oci.entries import Entry, Kind, file_entry
 from packager.recipe.globs import matches_any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
+    from packager.base.digests import Digest
     from packager.lock.model import Lock, LockedRepo
     from packager.lock.repositories import Checkout, Repositories
-    from packager.oci.entries import Entry
     from packager.recipe.model import Recipe
     from packager.store.store import Store
 
@@ -29,9 +33,24 @@ TASK_PATH = b"opt/wideswe/task.json"
 PROMPT_PATH = b"opt/wideswe/prompt.md"
 
 
-def task_inputs(recipe: Recipe, lock: Lock, *, store: Store, repositories: Repositories) -> dict[str, Input]:
+GoldManifests = Callable[[str], Iterable[Entry]]
+"""By a target's name, the files that its dependency commands read as they are after gold, below its checkout."""
+
+
+def no_gold(target: str) -> Iterable[Entry]:
+    """Stand for GoldManifests where no gold changes any manifest."""
+    raise InputError("gold's manifests are not at hand", where=target)
+
+
+def task_inputs(
+    recipe: Recipe, lock: Lock, *, store: Store, repositories: Repositories, gold: GoldManifests = no_gold
+) -> dict[str, Input]:
     """Return the inputs of a task's Dockerfile by their path in the context, without the sealed one."""
-    found = {"bootstrap": _bootstrap(lock, store), "task": _task(recipe, lock)}
+    found = {"mountpoints": _mount_points(), "task": _task(recipe, lock)}
+    if lock.base.image is None:
+        found["bootstrap"] = _bootstrap(lock, store)
+    for name, digest in lock.files.manifests.items():
+        found[f"gold-manifests-{name}"] = _gold_manifests(name, digest, gold)
     for kind in toolchain_kinds(recipe):
         found[f"toolchain-{kind}"] = _toolchain(kind, lock, store)
     locked = {repo.name: repo for repo in lock.repos}
@@ -89,7 +108,19 @@ class _Repository:
             "history": self._history,
             **more,
         }
-        return Input(spec, lambda _: _with_ancestors(choose(self._repositories.locked(self._locked))))
+        return Input(spec, lambda _: choose(self._repositories.locked(self._locked)))
+
+
+def _gold_manifests(name: str, digest: Digest, gold: GoldManifests) -> Input:
+    def entries(_: Path) -> Iterable[Entry]:
+        files = list(gold(name))
+        found = digest_of(manifests_tar(files))
+        if found != digest:
+            raise IntegrityError(f"expected {digest}, found {found}", where=f"gold manifests of {name}")
+        place = f"workspace/{name}/".encode()
+        return (replace(entry, path=place + entry.path) for entry in files)
+
+    return Input({"kind": "gold-manifests", "name": name, "digest": digest}, entries)
 
 
 def _bootstrap(lock: Lock, store: Store) -> Input:
@@ -106,6 +137,11 @@ def _bootstrap(lock: Lock, store: Store) -> Input:
         return bootstrap_entries(debs, suite=lock.base.suite, scratch=scratch)
 
     return Input(spec, entries)
+
+
+def _mount_points() -> Input:
+    spec = {"kind": "mountpoints", "paths": [path.decode() for path in MOUNT_POINTS]}
+    return Input(spec, lambda _: _placed(dict.fromkeys(MOUNT_POINTS, b"")))
 
 
 def _toolchain(kind: str, lock: Lock, store: Store) -> Input:
@@ -140,15 +176,4 @@ def _public(source: object) -> Mapping[str, str]:
 
 
 def _placed(files: Mapping[bytes, bytes]) -> list[Entry]:
-    return _with_ancestors(file_entry(path, data) for path, data in files.items())
-
-
-def _with_ancestors(entries: Iterable[Entry]) -> list[Entry]:
-    """Return entries in canonical order, each folder on the way among them."""
-    found = {entry.path: entry for entry in entries}
-    for path in list(found):
-        parent = path.rpartition(b"/")[0]
-        while parent and parent not in found:
-            found[parent] = dir_entry(parent)
-            parent = parent.rpartition(b"/")[0]
-    return sorted(found.values(), key=sort_key)
+    return [file_entry(path, data) for path, data in files.items()]

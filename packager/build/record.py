@@ -11,13 +11,15 @@ from packager.base.digests import BLOCK_BYTES, digest_of
 from packager.base.errors import InputError
 from packager.base.progress import Event
 from packager.build.execute import Builder, Fetches
+from packager.lock.crosscheck import cross_check
 from packager.lock.ecosystems import web
+from packager.lock.recorder import compare_recordings
 from packager.lock.replay import Replay
 from packager.oci.layer import open_layer
 from packager.oci.tar_reader import read_tar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from packager.build.dockerfile import Instruction
     from packager.lock.model import AbsentFetch, LockedFetch
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from packager.lock.sources import Source
     from packager.oci.layer import Layer
     from packager.oci.tar_reader import EntryReader
+    from packager.store.store import Store
 
 
 @dataclass(frozen=True)
@@ -36,36 +39,65 @@ class Recording:
     sources: tuple[Source, ...] = ()
 
 
+def dependency_steps(instructions: Iterable[Instruction]) -> frozenset[str]:
+    """Return the names of the steps that may use the network while a lock is made."""
+    return frozenset(found.step for found in instructions if found.step.endswith("/dependencies"))
+
+
 def replay_fetches(
-    builder: Builder, fetches: Sequence[LockedFetch], absent: Sequence[AbsentFetch]
+    store: Store, steps: Iterable[str], fetches: Sequence[LockedFetch], absent: Sequence[AbsentFetch]
 ) -> dict[str, Fetches]:
     """Return, by step, the source that answers from the lock alone; the digest covers every row of the step."""
     found: dict[str, Fetches] = {}
-    for step in sorted({row.step for row in fetches} | {row.step for row in absent}):
+    for step in sorted(steps):
         here = tuple(row for row in fetches if row.step == step)
         missing = tuple(row for row in absent if row.step == step)
         rows = [[row.blob.alias, row.blob.key, row.blob.digest, row.media_type] for row in here]
         gone = [[row.alias, row.key] for row in missing]
         digest = digest_of(format_canonical({"fetches": rows, "absent": gone}))
-        found[step] = Fetches(digest, Replay(builder.store, here, missing))
+        found[step] = _replayed(digest, Replay(store, here, missing))
     return found
+
+
+def _replayed(digest: str, replay: Replay) -> Fetches:
+    return Fetches(digest, replay, lambda: tuple(f"not in the lock: {one}" for one in replay.unknown()))
+
+
+def _recorded(recorder: Recorder) -> Fetches:
+    return Fetches("recording", recorder, lambda: tuple(f"not fetched: {one}" for one in recorder.failures()))
+
+
+def vouch(recording: Recording, files: Mapping[str, Mapping[str, bytes]], store: Store) -> Recording:
+    """Return the recording with origin `lock` where a lock file that the step reads vouches for a fetch.
+
+    `files` has, by step, the project's files by path; a hash in them that a fetch does not have is an InputError.
+    """
+    steps = sorted({row.step for row in recording.fetches})
+    checked = [
+        cross_check([row for row in recording.fetches if row.step == step], files.get(step, {}), store)
+        for step in steps
+    ]
+    return replace(recording, fetches=tuple(row for rows in checked for row in rows))
 
 
 def record_fetches(
     builder: Builder, instructions: Sequence[Instruction], new_recorder: Callable[[], Recorder]
 ) -> Recording:
     """Run the dependency steps twice against the network and once against the recording; all three must agree."""
-    steps = frozenset(found.step for found in instructions if found.step.endswith("/dependencies"))
+    steps = dependency_steps(instructions)
     if not steps:
         return Recording()
     last = max(number for number, found in enumerate(instructions) if found.step in steps)
     part = instructions[: last + 1]
     first, layers = _record(builder, part, steps, new_recorder)
     second, again = _record(builder, part, steps, new_recorder)
-    _expect_same_rows(first, second)
+    for step in sorted(steps):
+        ours, theirs = ([row for row in one.fetches if row.step == step] for one in (first, second))
+        compare_recordings(ours, theirs, where=f"step {step}")
     _expect_same_layers(builder, layers, again, what="recorded twice")
     builder.progress(Event("lock", message="proving the recording by an offline run"))
-    offline = replace(builder, fetches=replay_fetches(builder, first.fetches, first.absent), fresh=steps)
+    fetches = replay_fetches(builder.store, steps, first.fetches, first.absent)
+    offline = replace(builder, fetches=fetches, fresh=steps)
     _expect_same_layers(builder, layers, offline.build(part).layers, what="recorded and replayed")
     return first
 
@@ -77,26 +109,12 @@ def _record(
     new_recorder: Callable[[], Recorder],
 ) -> tuple[Recording, tuple[Layer, ...]]:
     recorders = {step: new_recorder() for step in sorted(steps)}
-    sources = {step: Fetches("recording", recorder) for step, recorder in recorders.items()}
+    sources = {step: _recorded(recorder) for step, recorder in recorders.items()}
     stage = replace(builder, fetches=sources, fresh=steps).build(instructions)
     fetches = tuple(row for step, recorder in recorders.items() for row in recorder.fetches(step))
     absent = tuple(row for step, recorder in recorders.items() for row in recorder.absent(step))
     where = tuple(row for recorder in recorders.values() for row in recorder.sources() if row.alias == web.ALIAS)
     return Recording(fetches, absent, where), stage.layers
-
-
-def _expect_same_rows(first: Recording, second: Recording) -> None:
-    ours, theirs = (
-        {(row.step, row.blob.alias, row.blob.key, row.blob.digest) for row in one.fetches} for one in (first, second)
-    )
-    odd = sorted(ours ^ theirs)
-    if odd:
-        step, alias, key, _ = odd[0]
-        raise InputError(
-            f"two recordings differ in {len(odd)} fetches, first: {alias} {key}",
-            where=f"step {step}",
-            hint="pin what the command installs (a lock file, exact versions, --require-hashes)",
-        )
 
 
 def _expect_same_layers(builder: Builder, ours: Sequence[Layer], theirs: Sequence[Layer], *, what: str) -> None:

@@ -9,6 +9,7 @@ from packager.build.commands import dependency_command, in_build_order, prepare_
 from packager.oci.entries import SOURCE_DATE_EPOCH
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from packager.recipe.model import Recipe
@@ -30,8 +31,11 @@ def template_path(folder: Path, recipe: Recipe) -> Path:
     return path
 
 
-def render_dockerfile(recipe: Recipe, *, template: str, platform: str, sealed: bool) -> str:
-    """Return the Dockerfile of a recipe for one platform; with `sealed`, the answer is one of its layers."""
+def render_dockerfile(recipe: Recipe, *, template: str, platform: str, sealed: bool, gold: Collection[str] = ()) -> str:
+    """Return the Dockerfile of a recipe for one platform; with `sealed`, the answer is one of its layers.
+
+    `gold` names the targets whose gold changes what their dependency commands read.
+    """
     import jinja2  # noqa: PLC0415 - only a build that has something to do renders
 
     environment = jinja2.Environment(
@@ -47,6 +51,7 @@ def render_dockerfile(recipe: Recipe, *, template: str, platform: str, sealed: b
         {
             "name": target.name,
             "manifests": bool(target.manifests),
+            "gold": target.name in gold,
             "dependencies": dependency_command(target),
             "prepare": prepare_command(recipe, target),
         }
@@ -61,6 +66,7 @@ def render_dockerfile(recipe: Recipe, *, template: str, platform: str, sealed: b
             path=path,
             toolchains=[f"toolchain-{kind}" for kind in toolchains],
             targets=targets,
+            environment=" AS environment" if gold else "",
             contexts=[context.name for context in recipe.contexts],
             sealed=sealed,
         )

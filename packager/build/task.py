@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from packager.base.errors import InputError
 from packager.base.progress import Progress, silent
 from packager.build.assemble import Image, assemble_image
 from packager.build.dockerfile import Instruction, parse_dockerfile
 from packager.build.execute import Builder, Stage
-from packager.build.inputs import seal_input, task_inputs
-from packager.build.record import replay_fetches
+from packager.build.image import image_stage
+from packager.build.inputs import GoldManifests, no_gold, seal_input, task_inputs
+from packager.build.record import dependency_steps, replay_fetches
 from packager.build.render import render_dockerfile
 
 if TYPE_CHECKING:
@@ -32,10 +34,17 @@ class TaskBuild:
     repositories: Repositories
     engine: Engine
     progress: Progress = silent
+    gold: GoldManifests = no_gold
 
     def dockerfile(self, *, sealed: bool) -> str:
         """Return the Dockerfile."""
-        return render_dockerfile(self.recipe, template=self.template, platform=self.lock.platform, sealed=sealed)
+        return render_dockerfile(
+            self.recipe,
+            template=self.template,
+            platform=self.lock.platform,
+            sealed=sealed,
+            gold=self.lock.files.manifests,
+        )
 
     def instructions(self, *, sealed: bool) -> tuple[Instruction, ...]:
         """Return the Dockerfile's instructions."""
@@ -43,14 +52,22 @@ class TaskBuild:
 
     def builder(self) -> Builder:
         """Return a builder that answers fetches from the lock alone."""
-        bare = Builder(
+        lock, steps = self.lock, dependency_steps(self.instructions(sealed=False))
+        return Builder(
             store=self.store,
             engine=self.engine,
-            inputs=task_inputs(self.recipe, self.lock, store=self.store, repositories=self.repositories),
-            platform=self.lock.platform,
+            inputs=task_inputs(self.recipe, lock, store=self.store, repositories=self.repositories, gold=self.gold),
+            fetches=replay_fetches(self.store, steps, lock.fetches, lock.absent),
+            images=self._base_image,
+            platform=lock.platform,
             progress=self.progress,
         )
-        return replace(bare, fetches=replay_fetches(bare, self.lock.fetches, self.lock.absent))
+
+    def _base_image(self, name: str) -> Stage:
+        if name != self.recipe.base.image or self.lock.base.manifest is None:
+            hint = f"wideswe-pack lock --task {self.recipe.id}"
+            raise InputError(f"base image {name!r} is not in the lock", where=self.recipe.id, hint=hint)
+        return image_stage(self.store, self.lock.base.manifest)
 
     def environment(self) -> Stage:
         """Build everything but the seal; anybody with the lock gets the same."""

@@ -12,7 +12,7 @@ from packager.cli.screen import progress_on_screen, show, table
 _PLATFORM = click.option("--platform", default="linux/amd64", show_default=True, help="The platform of the image.")
 
 
-@click.command("list", epilog="Example: wideswe-pack list --json")
+@click.command("list", epilog="Example: wideswe-pack --json list")
 @click.pass_obj
 def list_command(options: Options) -> None:
     """List the recipes of the suite and how far each has come."""

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import importlib
 import os
+import select
 import sys
-import traceback
 from pathlib import Path
 from typing import NoReturn
 
 import click
 
 from packager import __version__
-from packager.base.errors import PackError, UsageError
+from packager.base.errors import PackError, UsageError, WorldError
 from packager.cli.place import Options
 
 _VERBS = {
@@ -54,7 +54,17 @@ class _Verbs(click.Group):
             return None
         module = importlib.import_module(f"packager.cli.{_VERBS[cmd_name]}")
         command: click.Command = getattr(module, f"{cmd_name}_command")
+        command.short_help = str(command.help).partition("\n")[0]
         return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            if not _reader_is_gone():
+                raise
+            _write_no_more()
+            return 0
 
 
 def _folder(name: str, default: str) -> Path:
@@ -110,11 +120,28 @@ def cli(ctx: click.Context, /, **given: object) -> None:
     ctx.obj = Options.from_command_line(given)
 
 
+def _told(error: OSError) -> str:
+    place = f"{error.filename}: " if error.filename else ""
+    return f"{place}{error.strerror or error}"
+
+
+def _reader_is_gone() -> bool:
+    """Tell whether standard output is a pipe that nobody reads, as of `wideswe-pack list | head -1`."""
+    watch = select.poll()
+    watch.register(sys.stdout.fileno(), 0)
+    return bool(watch.poll(0))
+
+
+def _write_no_more() -> None:
+    """Send what is still to be written nowhere: else Python complains when it ends, with an exit code of its own."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main() -> NoReturn:
     """Run the command line and end the process with the documented exit code."""
     try:
         code = cli.main(standalone_mode=False)
-    except (KeyboardInterrupt, click.exceptions.Abort):  # click turns the one into the other
+    except (click.exceptions.Abort, KeyboardInterrupt):
         sys.stderr.write("stopped; the same command continues where this one was\n")
         code = EXIT_INTERRUPTED
     except click.ClickException as error:
@@ -123,9 +150,13 @@ def main() -> NoReturn:
     except PackError as error:
         sys.stderr.write(f"error: {error}\n")
         code = error.exit_code
-    except BrokenPipeError:
-        code = 0
+    except OSError as error:
+        sys.stderr.write(f"error: {_told(error)}\n")
+        _write_no_more()
+        code = WorldError.exit_code
     except Exception:  # noqa: BLE001 - the last place where anything can be reported
+        import traceback
+
         traceback.print_exc()
         sys.stderr.write("error: this is a fault of wideswe-pack itself; please report the lines above\n")
         code = EXIT_BUG

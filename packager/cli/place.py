@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,7 @@ import click
 from packager.base.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator
 
     from packager.api import Place
 
@@ -63,22 +65,39 @@ class Options:
             keys=self.keys,
             inputs=self.inputs,
             engine=self.engine,
-            mirrors=self._mirrors(),
+            mirrors=Mirrors(self.config),
         )
 
-    def _mirrors(self) -> dict[str, str]:
-        if not self.config.is_file():
+
+class Mirrors(Mapping[str, str]):
+    """The mirrors of a settings file, which is read when one is asked for: most verbs never do, and YAML is slow."""
+
+    def __init__(self, config: Path) -> None:
+        self._config = config
+
+    def __getitem__(self, pattern: str) -> str:
+        return self._read[pattern]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read)
+
+    def __len__(self) -> int:
+        return len(self._read)
+
+    @cached_property
+    def _read(self) -> dict[str, str]:
+        if not self._config.is_file():
             return {}
         import yaml
 
         try:
-            value = yaml.safe_load(self.config.read_text()) or {}
+            value = yaml.safe_load(self._config.read_text()) or {}
         except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise InputError(f"not YAML: {error}", where=str(self.config)) from error
+            raise InputError(f"not YAML: {error}", where=str(self._config)) from error
         mirrors = value.get("mirrors", {}) if isinstance(value, dict) else None
         if not isinstance(mirrors, dict):
             hint = "mirrors: {pattern of a URL: where it is instead}"
-            raise InputError("expected a mapping with the key `mirrors`", where=str(self.config), hint=hint)
+            raise InputError("expected a mapping with the key `mirrors`", where=str(self._config), hint=hint)
         return {str(pattern): str(place) for pattern, place in mirrors.items()}
 
 

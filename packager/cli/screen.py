@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from dataclasses import asdict, is_dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Self
 
 import click
@@ -104,6 +105,8 @@ def plain(value: object) -> object:
         return plain(asdict(value))
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, Enum):
+        return plain(value.value)
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain(item) for item in value]
     return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)

@@ -9,13 +9,17 @@ from packager.cli.screen import progress_on_screen, show, table
 
 
 @click.command("keygen", epilog="Example: WIDESWE_PASSWORD=… wideswe-pack keygen")
+@click.option("--evaluator", "evaluator_only", is_flag=True, help="The evaluator key only, which is all a lab needs.")
 @click.pass_obj
-def keygen_command(options: Options) -> None:
-    """Make the keys of a suite: release key (cosign's format), suite root secret, evaluator key (age's format)."""
+def keygen_command(options: Options, *, evaluator_only: bool) -> None:
+    """Make the keys of a suite: release key (cosign's format), suite root secret, evaluator key (age's format).
+
+    The last line is the evaluator's public key: a lab sends it to the authors, who pass it to sign --grant-to.
+    """
     from packager import api
 
-    made = api.keygen(options.place())
-    show(options, made, "\n".join(str(path) for path in made))
+    made = api.keygen(options.place(), evaluator_only=evaluator_only)
+    show(options, made, "\n".join((*(str(path) for path in made.files), *made.recipients)))
 
 
 @click.command("sign", epilog="Example: wideswe-pack sign --task hello-wide-001 --home registry.example.org/wideswe")
@@ -27,7 +31,10 @@ def keygen_command(options: Options) -> None:
 def sign_command(
     options: Options, tasks: tuple[str, ...], *, every: bool, home: str, version: str, grant_to: tuple[str, ...]
 ) -> None:
-    """Sign built images in both of cosign's forms, and grant the evaluators their key."""
+    """Sign built images in both of cosign's forms, and grant the evaluators their key.
+
+    Grants add up and never change an image: to add an evaluator, sign again with --grant-to and push again.
+    """
     from packager import api
 
     for task in chosen_tasks(options, tasks, every=every):
@@ -41,7 +48,10 @@ def sign_command(
 @click.option("--version", "version", default="v1", show_default=True, help="The tag.")
 @click.pass_obj
 def push_command(options: Options, tasks: tuple[str, ...], *, every: bool, namespace: str, version: str) -> None:
-    """Push images with their signatures and grants to a registry."""
+    """Push images with their signatures and grants to a registry.
+
+    Over https, and over plain http only to localhost or a loopback address; credentials are those of docker login.
+    """
     from packager import api
 
     with progress_on_screen(options) as progress:
@@ -54,7 +64,10 @@ def push_command(options: Options, tasks: tuple[str, ...], *, every: bool, names
 @click.argument("references", nargs=-1, required=True)
 @click.pass_obj
 def pull_command(options: Options, references: tuple[str, ...]) -> None:
-    """Pull images with their signatures and grants; every byte is checked while it is read."""
+    """Pull images with their signatures and grants; every byte is checked while it is read.
+
+    The repository may have any name: the image itself says which task it is.
+    """
     from packager import api
 
     with progress_on_screen(options) as progress:

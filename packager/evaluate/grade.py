@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from packager.evaluate.classify import classify
 from packager.evaluate.expected import ExpectedCases
-from packager.evaluate.results import Results, Status
+from packager.evaluate.results import Results, Status, original_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -86,11 +86,18 @@ class TaskGrade:
 
 
 def grade_target(expected: ExpectedCases, run: TargetRun) -> TargetGrade:
-    """Grade one target: resolved if FAIL_TO_PASS is not empty and every expected id was reported passed."""
-    judged = run.results.judged() if run.end is End.FINISHED else {}
-    passed = {name for name, status in judged.items() if status is Status.PASSED}
-    failing = sorted({*expected.fail_to_pass, *expected.pass_to_pass} - passed)
+    """Grade one target: resolved if FAIL_TO_PASS is not empty and every expected id was reported passed.
+
+    An id that is reported more often than when it was validated did not pass: somebody else reports it, too.
+    """
+    sound = run.results.sound() if run.end is End.FINISHED else {}
+    known = {*expected.fail_to_pass, *expected.pass_to_pass}
+    again = {original_of(name) for name in sound if name not in known}
+    passed = {name for name, status in sound.items() if status is Status.PASSED and name not in again}
+    failing = sorted(known - passed)
     outcome, reason = _decide(expected, run, failing)
+    if set(failing) & again:
+        reason += f"; reported more often than when it was validated: {min(set(failing) & again)!r}"
     return TargetGrade(
         outcome,
         reason,

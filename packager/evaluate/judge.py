@@ -17,12 +17,12 @@ from packager.evaluate.profile import parse_profile
 from packager.evaluate.run import Session
 from packager.evaluate.verdict import Verdict
 from packager.oci.config import parse_config
-from packager.oci.layer import Layer, open_layer, unpack_layer
 from packager.oci.manifest import parse_manifest
 from packager.oci.tar_reader import read_tar
 from packager.seal.bundle import SEALED_PATH
 from packager.trust.layers import LIMIT_BYTES as LAYER_LIMIT_BYTES
-from packager.trust.layers import measure_layer, open_bounded
+from packager.trust.layers import open_bounded
+from packager.trust.marks import Memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -63,7 +63,7 @@ class StoredImage:
         raise IntegrityError(f"the last layer has no {SEALED_PATH.decode()}", where=self.record.manifest.digest)
 
     def trees(self, store: Store, *, progress: Progress = silent) -> list[Path]:
-        """Return the unpacked layers without the seal; those that are not unpacked yet are measured and unpacked."""
+        """Return the unpacked layers without the seal; a layer that is not unpacked yet is unpacked now."""
         pairs = zip(self.layers[:-1], self.config.diff_ids[:-1], strict=True)
         return [_tree(store, descriptor, hex_of(diff_id), progress) for descriptor, diff_id in pairs]
 
@@ -80,9 +80,11 @@ def read_image(store: Store, record: ImageRecord) -> StoredImage:
 
 def _tree(store: Store, descriptor: Descriptor, diff_hex: str, progress: Progress) -> Path:
     def fill(target: Path) -> None:
-        measured = measure_layer(store, descriptor, progress=progress)
+        measured, _ = Memory(store, recall=True, progress=progress).measure(descriptor)
         if hex_of(measured.diff_id) != diff_hex:
             raise IntegrityError(f"expected diff id {diff_hex}, found {measured.diff_id}", where=descriptor.digest)
+        from packager.oci.layer import Layer, open_layer, unpack_layer  # noqa: PLC0415 - all but the first run need none
+
         layer = Layer(measured.diff_id, descriptor.digest, descriptor.size, measured.diff_size, descriptor.media_type)
         with open_layer(store, layer) as stream:
             unpack_layer(stream, target, overlay_whiteouts=True)

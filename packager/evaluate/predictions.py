@@ -95,14 +95,15 @@ def read_predictions(path: Path) -> Predictions:
     if path.is_dir():
         return _read_directory(path)
     if path.suffix in _SUFFIXES:
-        return Predictions({_ANY: Prediction({path.name.removesuffix(path.suffix): _read(path)})})
+        return Predictions({_ANY: Prediction({path.name.removesuffix(path.suffix): read_patch(path)})})
     if path.suffix == ".jsonl":
         return _read_jsonl(path)
     hint = "name it <target>.patch, give a directory, or predictions.jsonl"
     raise InputError("expected a .patch, .diff or .jsonl file, or a directory", where=str(path), hint=hint)
 
 
-def _read(path: Path) -> bytes:
+def read_patch(path: Path) -> bytes:
+    """Return the bytes of a file that was handed in; one that cannot be read or is too large is an InputError."""
     try:
         with path.open("rb") as stream:
             data = stream.read(MAX_PATCH_BYTES + 1)
@@ -122,7 +123,7 @@ def _read_directory(path: Path) -> Predictions:
             found = by_task.setdefault(task, {})
             if target in found:
                 raise InputError(f"two patches for {target}", where=os.fspath(place))
-            found[target] = _read(file)
+            found[target] = read_patch(file)
     if not by_task:
         raise InputError("no .patch or .diff file", where=str(path), hint="name them <target>.patch")
     return Predictions({task: Prediction(patches) for task, patches in by_task.items()})
@@ -132,7 +133,7 @@ def _read_jsonl(path: Path) -> Predictions:
     by_task: dict[str, Prediction] = {}
     lines: dict[str, int] = {}
     problems: list[Problem] = []
-    for number, line in enumerate(_read(path).split(b"\n"), 1):
+    for number, line in enumerate(read_patch(path).split(b"\n"), 1):
         if not line.strip():
             continue
         try:

@@ -8,11 +8,15 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from packager.base.errors import InputError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _COPY = re.compile(r"(.+)::#[0-9]+", re.DOTALL)
+_BROKEN = re.compile(r"(?:(.+)( > |::))?<(?:plan|bail out|unclosed|build|package)>(?:::#[0-9]+)?", re.DOTALL)
+_MOST_RESULTS = 1_000_000
 
 
 class Status(enum.Enum):
@@ -45,16 +49,35 @@ class Results:
             object.__setattr__(self, "reason", "no tests were reported")
 
     def judged(self) -> Mapping[str, Status]:
-        """Return the statuses that grading uses: a test counts as passed only if its `::#2` … did not fail either.
+        """Return the statuses that grading uses: a test counts as passed only if its `::#2` … passed, too.
 
         Else a patch could report a test of the same name first and so hide the real one.
         """
         judged = dict(self.statuses)
         for name, status in self.statuses.items():
-            match = _COPY.fullmatch(name)
-            if match is not None and status.is_bad and match[1] in judged and not judged[match[1]].is_bad:
-                judged[match[1]] = status
+            original = original_of(name)
+            if original in judged and status is not Status.PASSED and not judged[original].is_bad:
+                judged[original] = status
         return judged
+
+    def sound(self) -> Mapping[str, Status]:
+        """Return `judged` without trust in what broke off: its tests count as failed.
+
+        A `<plan>`, `<bail out>` or `<unclosed>` that failed spoils its stream, a `<build>` or `<package>` its package.
+        """
+        judged = dict(self.judged())
+        broken = [_BROKEN.fullmatch(name) for name, status in judged.items() if status.is_bad]
+        for match in filter(None, broken):
+            inside = "" if match[1] is None else f"{match[1]}{match[2]}"
+            for name in [name for name in judged if name == match[1] or name.startswith(inside)]:
+                judged[name] = Status.FAILED
+        return judged
+
+
+def original_of(name: str) -> str | None:
+    """Return the test id of which `name` is a further report (`::#2` …), or None."""
+    match = _COPY.fullmatch(name)
+    return None if match is None else match[1]
 
 
 class Gathering:
@@ -65,7 +88,9 @@ class Gathering:
         self._counts: dict[str, int] = {}
 
     def add(self, name: str, status: Status) -> None:
-        """Note one result; code points that cannot be written as UTF-8 become U+FFFD."""
+        """Note one result; code points that cannot be written as UTF-8 become U+FFFD. Too many are an InputError."""
+        if len(self._statuses) == _MOST_RESULTS:
+            raise InputError(f"expected at most {_MOST_RESULTS} results in a report")
         name = _SURROGATES.sub("\ufffd", name)
         number = self._counts.get(name, 0)
         while True:

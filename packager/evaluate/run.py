@@ -1,12 +1,13 @@
 """Runs the tests of a task over its image: patches, hidden tests, prepare, test; reports come back as values.
 
 Every run has a fresh file system. Protected files and hidden tests are written after the patch, and once more after the
-prepare commands, which run code that the patch can change. Reports lie in a folder of their own outside the checkout.
+prepare commands, which run code that the patch can change. Then every target is tested in a file system of its own over
+what was prepared, so that no target's tests touch another's; its report lies in a folder that nothing saw before.
 """
 
 from __future__ import annotations
 
-import time
+import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from packager.base.progress import Event, Progress, silent
 from packager.build.results import Log
 from packager.evaluate.grade import End, TargetRun
 from packager.evaluate.predictions import Patch
-from packager.evaluate.readers import read_results
+from packager.evaluate.reports import REPORT_LIMIT_BYTES, read_report
 from packager.evaluate.results import Results
 from packager.evaluate.workspace import Workspace
 from packager.sandbox.engine import Bind, Command, Streams
@@ -28,12 +29,10 @@ if TYPE_CHECKING:
 
     from packager.evaluate.profile import Profile, TargetProfile
     from packager.evaluate.workspace import HiddenFiles
-    from packager.sandbox.engine import Ended, Engine, Tree
+    from packager.sandbox.engine import Engine, Tree
 
 REPORT_FOLDER = f"{ROOM_IN_TREE}/report"
 PREPARE_TIMEOUT_S = 1800.0
-REPORT_LIMIT_BYTES = 256 << 20
-KILLED = 128
 NO_CHANGE = Patch(b"")
 
 
@@ -82,16 +81,35 @@ class _Run:
         targets = self._session.profile.targets
         for target in targets:
             self._patch(target)
-        for target in targets:
-            self._restore(target)
-        for target in targets:
+        self._restore()
+        prepares = [target for target in targets if target.prepare]
+        for target in prepares:
             self._prepare(target)
-        for target in targets:
-            self._restore(target)
+        if prepares:
+            self._restore()
         for target in targets:
             if target.name not in self._done:
-                self._done[target.name] = self._test(target)
+                self._done[target.name] = self._test_apart(target)
         return {target.name: self._done[target.name] for target in targets}
+
+    def _restore(self) -> None:
+        """Put protected files and hidden tests in place; what stands in the way of that passes nothing."""
+        for target in self._session.profile.targets:
+            try:
+                self._workspace.protect(target.name, target.protect)
+                self._workspace.place(target.name, self._session.hidden.get(target.name, {}))
+            except InputError as error:
+                reason = f"its tests cannot be put in place: {error}"
+                self._done.setdefault(target.name, Tested(TargetRun(End.FINISHED, Results(reason=reason), reason)))
+
+    def _test_apart(self, target: TargetProfile) -> Tested:
+        """Test a target over what was prepared; nothing writes to the tree below meanwhile."""
+        layers = [*self._session.layers, self._tree.upper]
+        try:
+            with self._session.engine.open_tree(layers, scratch=self._scratch) as tree:
+                return self._test(target, tree)
+        except WorldError as error:
+            return Tested(TargetRun(End.INFRA, reason=str(error)))
 
     def _patch(self, target: TargetProfile) -> None:
         patch = self._patches.get(target.name, NO_CHANGE)
@@ -103,72 +121,50 @@ class _Run:
         except InputError as error:
             self._done[target.name] = Tested(TargetRun(End.PATCH_REFUSED, reason=str(error)))
 
-    def _restore(self, target: TargetProfile) -> None:
-        self._workspace.protect(target.name, target.protect)
-        self._workspace.place(target.name, self._session.hidden.get(target.name, {}))
-
     def _prepare(self, target: TargetProfile) -> None:
-        if not target.prepare or target.name in self._done:
+        if target.name in self._done:
             return
         self._session.progress(Event("evaluate", message=f"preparing {target.name}"))
         log = Log(self._session.progress, f"{target.name}/prepare")
-        ended = self._command(target, target.prepare, Streams(log.write, log.write), timeout_s=PREPARE_TIMEOUT_S)
+        step = self._command(target, target.prepare, timeout_s=PREPARE_TIMEOUT_S)
+        ended = self._tree.run(step, Streams(log.write, log.write))
         if ended.exit_code != 0:
             reason = f"prepare ended with exit code {ended.exit_code}"
             end = End.TIMEOUT if ended.timed_out else End.FINISHED
             self._done[target.name] = Tested(TargetRun(end, Results(reason=reason), reason), ended.seconds, log.tail())
 
-    def _test(self, target: TargetProfile) -> Tested:
+    def _test(self, target: TargetProfile, tree: Tree) -> Tested:
         self._session.progress(Event("evaluate", message=f"testing {target.name}"))
         folder = self._scratch / f"report-{target.name}"
         folder.mkdir()
         shared = folder / "shared"
         shared.mkdir(mode=0o777)
         log = Log(self._session.progress, target.name)
-        command = target.run if target.workdir == "." else f"cd {target.workdir} && {{ {target.run}; }}"
+        inside = shlex.quote(target.workdir)
+        script = target.run if target.workdir == "." else f"cd {inside} && {{ {target.run}; }}"
+        command = self._command(target, script, timeout_s=target.timeout_s, report=shared)
         try:
             with (folder / "stdout").open("wb") as stdout:
-                streams = Streams(Both(Capped(stdout.write).write, log.write), log.write)
-                ended = self._command(target, command, streams, timeout_s=target.timeout_s, report=shared)
+                ended = tree.run(command, Streams(Both(Capped(stdout.write).write, log.write), log.write))
         except WorldError as error:
             return Tested(TargetRun(End.INFRA, reason=str(error)), log=log.tail())
         written = folder / "stdout" if target.report == "stdout" else shared / "report"
-        return Tested(_read(target, written, ended), ended.seconds, log.tail())
+        return Tested(read_report(target, written, ended), ended.seconds, log.tail())
 
-    def _command(
-        self, target: TargetProfile, command: str, streams: Streams, *, timeout_s: float, report: Path | None = None
-    ) -> Ended:
+    def _command(self, target: TargetProfile, script: str, *, timeout_s: float, report: Path | None = None) -> Command:
         env = {**self._session.env, **dict(target.env)}
         binds: tuple[Bind, ...] = ()
         if report is not None:
             env["WIDESWE_REPORT"] = f"{REPORT_FOLDER}/report"
             binds = (Bind(report, REPORT_FOLDER, writable=True),)
-        limits = self._session.profile.limits
-        step = Command(
-            ("/bin/sh", "-c", command),
+        return Command(
+            ("/bin/sh", "-c", script),
             env=env,
             cwd=f"/workspace/{target.name}",
             timeout_s=timeout_s,
-            limits=limits,
+            limits=self._session.profile.limits,
             binds=binds,
         )
-        return self._tree.run(step, streams)
-
-
-def _read(target: TargetProfile, written: Path, ended: Ended) -> TargetRun:
-    if ended.timed_out:
-        return TargetRun(End.TIMEOUT, reason=f"not finished after {target.timeout_s:.0f} s")
-    reason = ""
-    if ended.out_of_memory:
-        reason = "more memory than the limit allows"
-    elif ended.exit_code >= KILLED:
-        reason = f"the test command was killed (exit code {ended.exit_code})"
-    elif written.is_symlink() or not written.is_file():
-        reason = f"no report was written (exit code {ended.exit_code})"
-    elif written.stat().st_size > REPORT_LIMIT_BYTES:
-        reason = f"the report is larger than {REPORT_LIMIT_BYTES} bytes"
-    results = Results(reason=reason) if reason else read_results(target.results, written.read_bytes())
-    return TargetRun(End.FINISHED, results, results.reason)
 
 
 class Both:
@@ -195,8 +191,3 @@ class Capped:
         if self._left >= 0:
             self._write(block[: self._left + 1])
             self._left -= len(block)
-
-
-def milliseconds(since: float) -> int:
-    """Return the whole milliseconds since a monotonic time."""
-    return round((time.monotonic() - since) * 1000)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 MAX_FILE_BYTES = 512 << 20
 """Larger files are not read: a patch neither changes nor holds them."""
 
+_NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -83,8 +84,10 @@ class DirectoryTree:
                 return None
             try:
                 found = os.stat(name, dir_fd=parent, follow_symlinks=False)
-            except FileNotFoundError:
-                return None
+            except OSError as error:
+                if error.errno in _NOT_THERE:
+                    return None
+                raise WorldError(f"cannot be seen: {error.strerror}", where=shown(path)) from error
             return _kind(found.st_mode)
 
     def names(self, path: bytes) -> list[bytes]:
@@ -153,7 +156,7 @@ def _step(current: int, part: bytes, *, make: bool) -> int:
                 os.chmod(part, 0o755, dir_fd=current)  # noqa: S103 - as git makes folders, whatever the umask
         return os.open(part, _DIRECTORY, dir_fd=current)
     except OSError as error:
-        if error.errno in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}:
+        if error.errno in _NOT_THERE:
             return -1
         raise WorldError(f"cannot be opened: {error.strerror}", where=shown(part)) from error
     finally:

@@ -61,11 +61,14 @@ class Verdict:
             },
         }
 
+    def document(self) -> dict[str, Any]:
+        """Return the bound part, its digest, and what is not bound, as JSON values."""
+        return {"bound": self.bound(), "digest": self.digest, "durations_ms": dict(sorted(self.durations_ms.items()))}
+
 
 def format_verdict(verdict: Verdict) -> bytes:
-    """Return a verdict as JSON for people and machines: the bound part, its digest, and what is not bound."""
-    durations = dict(sorted(verdict.durations_ms.items()))
-    return format_readable({"bound": verdict.bound(), "digest": verdict.digest, "durations_ms": durations})
+    """Return a verdict as JSON for people and machines."""
+    return format_readable(verdict.document())
 
 
 def parse_verdict(data: bytes, *, where: str = "verdict") -> Verdict:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from packager.base.errors import InputError
 from packager.evaluate.patches import apply_patch
-from packager.evaluate.trees import DirectoryTree, Kind, join
+from packager.evaluate.trees import DirectoryTree, Kind, join, shown
 from packager.recipe.globs import matches_any
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ HiddenFiles = Mapping[str, tuple[int, bytes]]
 
 _SYMLINK_MODE = 0o120000
 _GIT = b".git"
+_MOST_PARTS = 256
 
 
 class Workspace:
@@ -93,21 +94,21 @@ def _is_same(files: DirectoryTree, path: bytes, kind: Kind, content: bytes) -> b
 
 
 def _walk(files: DirectoryTree, folder: bytes) -> Iterator[bytes]:
-    """Yield the files and links below a folder, without `.git`."""
-    for name in files.names(folder):
-        path = join(folder, name)
-        if path == _GIT:
-            continue
-        if files.look(path) is Kind.DIRECTORY:
-            yield from _walk(files, path)
-        else:
-            yield path
+    """Yield the files and links below a folder, without `.git`; too deep a folder is an InputError."""
+    waiting = [folder]
+    while waiting:
+        place = waiting.pop()
+        if place.count(b"/") >= _MOST_PARTS:
+            raise InputError(f"folders are nested deeper than {_MOST_PARTS}", where=f"{shown(place)[:80]}…")
+        for path in [join(place, name) for name in files.names(place)]:
+            if path == _GIT:
+                continue
+            if files.look(path) is Kind.DIRECTORY:
+                waiting.append(path)
+            else:
+                yield path
 
 
 def _empty(files: DirectoryTree, folder: bytes) -> None:
-    for name in files.names(folder):
-        path = join(folder, name)
-        if files.look(path) is Kind.DIRECTORY:
-            _empty(files, path)
-        else:
-            files.delete(path)
+    for path in list(_walk(files, folder)):
+        files.delete(path)

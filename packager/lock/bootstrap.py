@@ -10,7 +10,16 @@ from typing import IO, TYPE_CHECKING, cast
 from packager.base.errors import InputError
 from packager.lock.archives import keep_content
 from packager.lock.deb import open_member
-from packager.oci.entries import Entry, Kind, check_path, dir_entry, file_entry, sort_key, symlink_entry
+from packager.oci.entries import (
+    Entry,
+    Kind,
+    check_path,
+    dir_entry,
+    file_entry,
+    missing_ancestors,
+    sort_key,
+    symlink_entry,
+)
 
 if TYPE_CHECKING:
     import tarfile
@@ -54,6 +63,9 @@ done
 : > /etc/machine-id
 """
 
+MOUNT_POINTS = (b"etc/hostname", b"etc/hosts", b"etc/resolv.conf")
+"""Files that every engine mounts something on; no step's change of them ever enters a layer."""
+
 _SOURCES = "deb [trusted=yes] http://debian.invalid/debian {suite} main\n"
 _APT_CONF = b"""\
 Acquire::Languages "none";
@@ -93,7 +105,7 @@ def fixed_entries(suite: str) -> Sequence[Entry]:
     return [
         *(dir_entry(path) for path in folders),
         dir_entry(b"tmp", mode=0o1777),
-        *(file_entry(path, b"") for path in (b"etc/hostname", b"etc/hosts", b"etc/machine-id", b"etc/resolv.conf")),
+        *(file_entry(path, b"") for path in (*MOUNT_POINTS, b"etc/machine-id")),
         *(file_entry(b"var/lib/dpkg/" + name, b"") for name in (b"available", b"diversions", b"status")),
         file_entry(b"etc/apt/sources.list", _SOURCES.format(suite=suite).encode()),
         file_entry(b"etc/apt/apt.conf.d/90wideswe", _APT_CONF),
@@ -130,14 +142,10 @@ class _Layout:
             if entry.kind is not Kind.DIR or entry.path not in self._found:
                 self._found[entry.path] = entry
 
-    def entries(self) -> Iterator[Entry]:
-        """Yield everything in canonical order, with directories for all ancestors."""
-        for path in list(self._found):
-            parent = path.rpartition(b"/")[0]
-            while parent and parent not in self._found:
-                self._found[parent] = dir_entry(parent)
-                parent = parent.rpartition(b"/")[0]
-        yield from sorted(self._found.values(), key=sort_key)
+    def entries(self) -> list[Entry]:
+        """Return everything in canonical order, with directories for all ancestors."""
+        folders = [dir_entry(path) for path in missing_ancestors(self._found)]
+        return sorted((*self._found.values(), *folders), key=sort_key)
 
     def _add_member(self, archive: tarfile.TarFile, member: tarfile.TarInfo, path: bytes, where: str) -> None:
         plain = Entry(path, Kind.DIR, member.mode & 0o7777, member.uid, member.gid)

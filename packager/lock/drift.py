@@ -35,8 +35,9 @@ class Wanted:
     task: str
     platform: str
     recipe: Digest
-    template: Digest
+    dockerfile: Digest
     suite: str
+    image: str
     ids: Mapping[str, str]
     commits: Mapping[str, str]
     toolchains: Mapping[str, str]
@@ -58,8 +59,9 @@ def _facts_of(lock: Lock) -> dict[str, str]:
         "task": lock.task,
         "platform": lock.platform,
         "recipe": lock.recipe,
-        "template": lock.template,
+        "dockerfile": lock.dockerfile,
         "base suite": lock.base.suite,
+        "base image": lock.base.image or "",
         "prompt": lock.files.prompt,
         **{f"id {name}": value for name, value in lock.ids.items()},
         **{f"repository {repo.name}": repo.commit for repo in lock.repos},
@@ -72,8 +74,9 @@ def _facts_of_wanted(wanted: Wanted) -> dict[str, str]:
         "task": wanted.task,
         "platform": wanted.platform,
         "recipe": wanted.recipe,
-        "template": wanted.template,
+        "dockerfile": wanted.dockerfile,
         "base suite": wanted.suite,
+        "base image": wanted.image,
         "prompt": wanted.prompt,
         **{f"id {name}": value for name, value in wanted.ids.items()},
         **{f"repository {name}": commit for name, commit in wanted.commits.items()},
@@ -86,6 +89,8 @@ def _inputs_of(lock: Lock) -> dict[str, str]:
     for blob in lock.base.packages:
         name, _, version = blob.key.rpartition("/")[2].partition("_")
         found[f"package {name}"] = f"{version.removesuffix('.deb')} {blob.digest}"
+    if lock.base.manifest is not None:
+        found["base manifest"] = lock.base.manifest
     for toolchain in lock.toolchains:
         found[f"artifact {toolchain.kind}"] = f"{toolchain.version} {toolchain.blob.digest}"
     for repo in lock.repos:
@@ -94,7 +99,8 @@ def _inputs_of(lock: Lock) -> dict[str, str]:
         found[f"fetch {fetch.step} {fetch.blob.alias} {fetch.blob.key}"] = f"{fetch.blob.digest} ({fetch.origin})"
     for row in lock.absent:
         found[f"absent {row.step} {row.alias} {row.key}"] = "absent"
-    for sort, digests in (("gold", lock.files.gold), ("hidden", lock.files.hidden)):
+    files = (("gold", lock.files.gold), ("hidden", lock.files.hidden), ("gold manifests", lock.files.manifests))
+    for sort, digests in files:
         found |= {f"{sort} {target}": digest for target, digest in digests.items()}
     return found
 

@@ -21,6 +21,10 @@ class Fields:
         self._left = dict(value)
         self.where = where
 
+    def has(self, name: str) -> bool:
+        """Say whether an optional key is there and not taken yet."""
+        return name in self._left
+
     def text(self, name: str) -> str:
         """Return a non-empty string."""
         value = self._take(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from packager.base.canonical import format_readable, parse_json
@@ -41,10 +41,15 @@ class LockedBlob:
 
 @dataclass(frozen=True, order=True)
 class LockedBase:
-    """The Debian packages that the base layer is made of, in the order of their names."""
+    """The Debian packages that the base layer is made of, in the order of their names; or an image.
 
-    suite: str
-    packages: tuple[LockedBlob, ...]
+    `image` is the digest that the recipe names, `manifest` the platform's own image: the same, unless that is an index.
+    """
+
+    suite: str = ""
+    packages: tuple[LockedBlob, ...] = ()
+    image: Digest | None = None
+    manifest: Digest | None = None
 
 
 @dataclass(frozen=True, order=True)
@@ -93,11 +98,15 @@ class AbsentFetch:
 
 @dataclass(frozen=True)
 class LockedFiles:
-    """Digests of the prompt and, by target, of the gold patch and of the tar of hidden files."""
+    """Digests of the prompt and, by target, of the gold patch and of the tar of hidden files.
+
+    `manifests` has the targets whose gold changes what dependency commands read: the tar of the manifests after gold.
+    """
 
     prompt: Digest
     gold: Mapping[str, Digest]
     hidden: Mapping[str, Digest]
+    manifests: Mapping[str, Digest] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -107,7 +116,7 @@ class Lock:
     task: str
     platform: str
     recipe: Digest
-    template: Digest
+    dockerfile: Digest
     base: LockedBase
     files: LockedFiles
     ids: Mapping[str, str] = field(default_factory=dict)
@@ -117,8 +126,8 @@ class Lock:
     absent: tuple[AbsentFetch, ...] = ()
 
     def __post_init__(self) -> None:
-        base = LockedBase(self.base.suite, _sorted_unique(self.base.packages, "base.packages", _blob_name))
-        object.__setattr__(self, "base", base)
+        packages = _sorted_unique(self.base.packages, "base.packages", _blob_name)
+        object.__setattr__(self, "base", replace(self.base, packages=packages))
         for name, identify in _IDENTITIES.items():
             object.__setattr__(self, name, _sorted_unique(getattr(self, name), name, identify))
 
@@ -148,18 +157,14 @@ def format_lock(lock: Lock) -> bytes:
             "task": lock.task,
             "platform": lock.platform,
             "recipe": lock.recipe,
-            "template": lock.template,
+            "dockerfile": lock.dockerfile,
             "ids": dict(lock.ids),
-            "base": {"suite": lock.base.suite, "packages": [_format_blob(blob) for blob in lock.base.packages]},
+            "base": _format_base(lock.base),
             "repos": [_format_repo(repo) for repo in lock.repos],
             "toolchains": [{"kind": t.kind, "version": t.version, **_format_blob(t.blob)} for t in lock.toolchains],
             "fetches": [_format_fetch(fetch) for fetch in lock.fetches],
             "absent": [{"step": row.step, "alias": row.alias, "key": row.key} for row in lock.absent],
-            "files": {
-                "prompt": lock.files.prompt,
-                "gold": dict(lock.files.gold),
-                "hidden": dict(lock.files.hidden),
-            },
+            "files": _format_files(lock.files),
         }
     )
 
@@ -173,14 +178,14 @@ def parse_lock(data: bytes, *, where: str = "lock") -> Lock:
         task=fields.text("task"),
         platform=fields.text("platform"),
         recipe=fields.digest("recipe"),
-        template=fields.digest("template"),
+        dockerfile=fields.digest("dockerfile"),
         ids=fields.texts("ids"),
-        base=LockedBase(base.text("suite"), tuple(_parse_blob(row) for row in base.rows("packages"))),
+        base=_parse_base(base),
         repos=tuple(_parse_repo(row) for row in fields.rows("repos")),
         toolchains=tuple(_parse_toolchain(row) for row in fields.rows("toolchains")),
         fetches=tuple(_parse_fetch(row) for row in fields.rows("fetches")),
         absent=tuple(_parse_absent(row) for row in fields.rows("absent")),
-        files=LockedFiles(files.digest("prompt"), _digests(files, "gold"), _digests(files, "hidden")),
+        files=_parse_files(files),
     )
     for part in (fields, base, files):
         part.finish()
@@ -191,6 +196,28 @@ def parse_lock(data: bytes, *, where: str = "lock") -> Lock:
             hint="write it again with `wideswe-pack lock`; a lock is not edited by hand",
         )
     return lock
+
+
+def _format_base(base: LockedBase) -> dict[str, Any]:
+    if base.image is not None:
+        return {"image": base.image, "manifest": base.manifest}
+    return {"suite": base.suite, "packages": [_format_blob(blob) for blob in base.packages]}
+
+
+def _parse_base(base: Fields) -> LockedBase:
+    if base.has("image"):
+        return LockedBase(image=base.digest("image"), manifest=base.digest("manifest"))
+    return LockedBase(base.text("suite"), tuple(_parse_blob(row) for row in base.rows("packages")))
+
+
+def _format_files(files: LockedFiles) -> dict[str, Any]:
+    found: dict[str, Any] = {"prompt": files.prompt, "gold": dict(files.gold), "hidden": dict(files.hidden)}
+    return found | ({"manifests": dict(files.manifests)} if files.manifests else {})
+
+
+def _parse_files(files: Fields) -> LockedFiles:
+    manifests = _digests(files, "manifests") if files.has("manifests") else {}
+    return LockedFiles(files.digest("prompt"), _digests(files, "gold"), _digests(files, "hidden"), manifests)
 
 
 def _format_blob(blob: LockedBlob) -> dict[str, Any]:

@@ -168,7 +168,7 @@ class Recorder:
         return key if ecosystem is None else ecosystem.shelf(Asked(Sort.ARTIFACT, key))
 
 
-def compare_recordings(first: Iterable[LockedFetch], second: Iterable[LockedFetch]) -> None:
+def compare_recordings(first: Iterable[LockedFetch], second: Iterable[LockedFetch], *, where: str = "record") -> None:
     """Refuse two recordings of one step that differ: other bytes under a key, or a key that only one of them took."""
     ones, others = ({(row.blob.alias, row.blob.key): row.blob for row in rows} for rows in (first, second))
     faults = []
@@ -181,6 +181,6 @@ def compare_recordings(first: Iterable[LockedFetch], second: Iterable[LockedFetc
     if faults:
         raise InputError(
             "two recordings of one command differ\n" + "\n".join(faults),
-            where="record",
+            where=where,
             hint="pin what the command fetches (a version, a lock file, a commit): it must ask for the same each time",
         )

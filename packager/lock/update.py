@@ -15,7 +15,7 @@ def take_update(old: Lock, new: Lock, name: str) -> Lock:
     """Return `new` with everything but the named thing taken from `old`.
 
     Names: `base`, `answer` (gold, hidden tests and prompt), a repository, a kind of toolchain, or a step. What a lock
-    says about itself (recipe, template, ids) always moves, so that it fits the recipe.
+    says about itself (recipe, Dockerfile, ids) always moves, so that it fits the recipe.
     """
     repos = {repo.name for repo in new.repos}
     kinds = {row.kind for row in new.toolchains}

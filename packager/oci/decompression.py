@@ -75,12 +75,7 @@ class VerifiedTar:
             stack.callback(self._plain.close)
 
     def _read(self) -> bytes:
-        try:
-            return self._plain.read(_PLAIN_BYTES)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise IntegrityError(f"not a gzip stream: {error}", where=self._expected.blob) from error
-        except _zstd_error() as error:
-            raise IntegrityError(f"not a zstd stream: {error}", where=self._expected.blob) from error
+        return _read_plain(self._plain, self._expected.blob)
 
     def _verify(self) -> None:
         while self._blob.read(BLOCK_BYTES):
@@ -93,6 +88,25 @@ class VerifiedTar:
 
     def _refuse(self, reason: str) -> None:
         raise IntegrityError(reason, where=self._expected.blob)
+
+
+def measure_tar(blob: IO[bytes], media_type: str, digest: Digest) -> tuple[DiffId, int]:
+    """Return diff id and size of a layer's tar; both stand nowhere beside the blob of a foreign image."""
+    found, size = hashlib.sha256(), 0
+    with decompress(blob, media_type) as plain:
+        while block := _read_plain(plain, digest):
+            found.update(block)
+            size += len(block)
+    return DiffId(f"sha256:{found.hexdigest()}"), size
+
+
+def _read_plain(plain: IO[bytes], blob: Digest) -> bytes:
+    try:
+        return plain.read(_PLAIN_BYTES)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise IntegrityError(f"not a gzip stream: {error}", where=blob) from error
+    except _zstd_error() as error:
+        raise IntegrityError(f"not a zstd stream: {error}", where=blob) from error
 
 
 def _zstd_error() -> type[Exception]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from packager.base.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
 SOURCE_DATE_EPOCH = 315532800
@@ -77,6 +77,17 @@ def sort_key(entry: Entry) -> bytes:
         return entry_sort_key(entry.path)
     parent, slash, name = entry.path.rpartition(b"/")
     return entry_sort_key(parent + slash) + b"\0" + name
+
+
+def missing_ancestors(paths: Collection[bytes]) -> list[bytes]:
+    """Return the directories on the way to the paths that are not among them, each once."""
+    found: dict[bytes, None] = {}
+    for path in paths:
+        parent = path.rpartition(b"/")[0]
+        while parent and parent not in paths and parent not in found:
+            found[parent] = None
+            parent = parent.rpartition(b"/")[0]
+    return list(found)
 
 
 def show_path(path: bytes) -> str:

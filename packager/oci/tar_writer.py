@@ -17,7 +17,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packager.base.errors import InputError, WorldError
-from packager.oci.entries import SOURCE_DATE_EPOCH, Entry, InOrder, Kind, check_path, dir_entry, show_path, sort_key
+from packager.oci.entries import (
+    SOURCE_DATE_EPOCH,
+    Entry,
+    InOrder,
+    Kind,
+    check_path,
+    dir_entry,
+    missing_ancestors,
+    show_path,
+    sort_key,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -99,11 +109,9 @@ def _check_order(entries: InOrder) -> Iterator[Entry]:
 
 
 def _add_ancestors(known: dict[bytes, Entry]) -> None:
-    for path in list(known):
+    known.update((path, dir_entry(path)) for path in missing_ancestors(known))
+    for path in known:
         parent = path.rpartition(b"/")[0]
-        while parent and parent not in known:
-            known[parent] = dir_entry(parent)
-            parent = parent.rpartition(b"/")[0]
         if parent and known[parent].kind is not Kind.DIR:
             raise InputError("lies below something that is not a directory", where=show_path(path))
 

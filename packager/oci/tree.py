@@ -12,7 +12,7 @@ from packager.base.digests import BLOCK_BYTES
 from packager.base.errors import InputError
 from packager.oci.capability import read_capability
 from packager.oci.dropped import DROPPED, Dropped
-from packager.oci.entries import WHITEOUT_PREFIX, Entry, InOrder, Kind, show_path, sort_key
+from packager.oci.entries import WHITEOUT_PREFIX, Entry, InOrder, Kind, missing_ancestors, show_path, sort_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,12 +105,9 @@ class _Comparison:
 
     def result(self) -> list[Entry]:
         """Return the entries, ancestors included."""
-        for path in list(self._changed):
-            parent = path.rpartition(b"/")[0]
-            while parent and parent not in self._changed:
-                place = self._merged + b"/" + parent
-                self._changed[parent] = _Node(parent, place, os.lstat(place))
-                parent = parent.rpartition(b"/")[0]
+        for parent in missing_ancestors(self._changed):
+            place = self._merged + b"/" + parent
+            self._changed[parent] = _Node(parent, place, os.lstat(place))
         links: dict[tuple[int, int], bytes] = {}
         found = [Entry(path, Kind.WHITEOUT) for path, node in self._changed.items() if node is None]
         nodes = [node for node in self._changed.values() if node is not None]

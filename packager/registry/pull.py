@@ -12,6 +12,7 @@ from packager.registry.client import RegistryClient, signature_tag
 from packager.registry.download import Download
 from packager.registry.parallel import Meter, Tally, run_all
 from packager.registry.referrers import fetch_referrer, list_referrers
+from packager.seal.grants import GRANT_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from packager.store.store import Store
 
 WORKERS = 4
-GRANT_TYPE = "application/vnd.wideswe.key-grant.v1"
 MAX_ATTACHMENTS_BYTES = 1 << 30
 """Signatures, attestations and grants of one image together: a huge attachment must not fill the disk (GHSA-88jx)."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 from packager.base.errors import WorldError
 from packager.sandbox import kernel
 from packager.sandbox.namespaces import in_first_user_namespace
+from packager.store.trees import remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,11 +69,9 @@ def delete_tree(directory: Path) -> None:
     still = [line for line in _mount_points() if line.startswith(f"{directory}/")]
     if still:
         raise WorldError(f"still mounted: {still[0]}", where=str(directory))
-    for _ in range(3):
-        shutil.rmtree(directory, ignore_errors=True)
-        if not directory.exists():
-            return
-    shutil.rmtree(directory)
+    remove_tree(directory)
+    if directory.exists():
+        raise WorldError("cannot be deleted", where=str(directory))
 
 
 def _mount_points() -> list[str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from packager.base.errors import TrustError
+from packager.base.errors import InputError, IntegrityError, TrustError, WorldError
 from packager.oci.descriptor import Descriptor, describe
 from packager.oci.manifest import (
     EMPTY_BYTES,
@@ -16,6 +16,7 @@ from packager.oci.manifest import (
     parse_manifest,
 )
 from packager.seal.identities import GRANT_LIMIT_BYTES, open_grant
+from packager.seal.keys import Identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,16 +37,54 @@ def put_grant(store: Store, subject: Descriptor, grant: bytes) -> Descriptor:
     return describe(MEDIA_MANIFEST, manifest)
 
 
-def open_any_grant(store: Store, grants: Iterable[Descriptor], evaluators: str) -> str:
-    """Return the task identity from the first grant that one of the evaluator's keys opens, or raise TrustError."""
-    count = 0
+def open_grants(store: Store, grants: Iterable[Descriptor], evaluators: str) -> Identity:
+    """Return the task identities, one a line, of all grants that the evaluator's keys open; TrustError if none does.
+
+    Anyone who may push can attach a grant: one that is damaged, gone, or of a useless key stops no good one.
+    """
+    found = _Opened()
     for descriptor in grants:
-        manifest = parse_manifest(store.read(descriptor.digest, _MANIFEST_LIMIT_BYTES), where="grant")
-        for layer in manifest.layers:
-            count += 1
-            with contextlib.suppress(TrustError):
-                return open_grant(store.read(layer.digest, 2 * GRANT_LIMIT_BYTES), evaluators)
-    raise TrustError(
-        f"none of the {count} grants of this image opens with the evaluator's key",
-        hint="send the public key to the suite's authors, then pull again",
-    )
+        try:
+            data = store.read(descriptor.digest, _MANIFEST_LIMIT_BYTES)
+            layers = parse_manifest(data, where=f"grant {descriptor.digest}").layers
+        except (InputError, IntegrityError, WorldError) as error:
+            found.damaged.append(str(error))
+            continue
+        for layer in layers:
+            found.take(store, layer, evaluators)
+    if not found.identities:
+        raise found.refusal()
+    return Identity("\n".join(found.identities))
+
+
+@dataclass
+class _Opened:
+    """What came of the grants so far."""
+
+    identities: list[Identity] = field(default_factory=list)
+    foreign: int = 0
+    damaged: list[str] = field(default_factory=list)
+
+    def take(self, store: Store, layer: Descriptor, evaluators: str) -> None:
+        try:
+            data = store.read(layer.digest, 2 * GRANT_LIMIT_BYTES)
+            self.identities.append(open_grant(data, evaluators, where=f"grant {layer.digest}"))
+        except TrustError:
+            self.foreign += 1
+        except (InputError, IntegrityError, WorldError) as error:
+            self.damaged.append(str(error))
+
+    def refusal(self) -> TrustError:
+        if not self.foreign and not self.damaged:
+            reason = "the image comes without any grant: nobody was given its key"
+        else:
+            reason = (
+                f"none of the {self.foreign + len(self.damaged)} grants of this image opens with the evaluator's key"
+            )
+        if self.damaged:
+            reason += f"; {len(self.damaged)} of them are damaged, first: {self.damaged[0]}"
+        return TrustError(
+            reason,
+            hint="send your public key (wideswe-pack keygen --evaluator shows it) to the suite's authors, who grant "
+            "it the task with wideswe-pack sign --grant-to and push; then pull again",
+        )

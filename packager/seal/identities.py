@@ -1,7 +1,7 @@
 """Who can open what: the suite's root secret, the identity of each task, evaluators' keys, and grants.
 
 A seal has one recipient, the identity of its task, which is derived from the root: so its bytes do not depend on who
-may evaluate. A grant is an ordinary, random age file that hands a task's identity to evaluators' keys; stock age opens
+may evaluate. A grant is an ordinary age file that hands a task's identity to evaluators' keys; stock age opens
 it: `age -d -i <(age -d -i evaluator.key grant.age) sealed.age`.
 """
 
@@ -119,8 +119,11 @@ def parse_identities(data: bytes, *, where: str) -> tuple[Identity, ...]:
     return tuple(Identity(line) for line in lines)
 
 
-def make_grant(identity: str, recipients: Sequence[str], comment: str = "") -> bytes:
-    """Return an age file that hands `identity` (keys, one a line) to evaluators; random, unlike a seal."""
+def make_grant(identity: str, recipients: Sequence[str], comment: str = "", *, root: RootSecret | None = None) -> bytes:
+    """Return an age file that hands `identity` (keys, one a line) to evaluators.
+
+    With `root` the same grant is the same bytes, so that signing again adds none; without, it is random.
+    """
     identities = parse_identities(identity.encode(), where="identity to grant")
     for recipient in recipients:
         parse_recipient(recipient)
@@ -128,7 +131,8 @@ def make_grant(identity: str, recipients: Sequence[str], comment: str = "") -> b
     plain = "\n".join([*remarks, *identities, ""]).encode()
     if len(plain) > GRANT_LIMIT_BYTES:
         raise InputError(f"expected at most {GRANT_LIMIT_BYTES} bytes of grant, found {len(plain)}")
-    return b"".join(write_age(plain, recipients, secret=secrets.token_bytes(KEY_BYTES), context=_GRANT_TITLE))
+    secret = secrets.token_bytes(KEY_BYTES) if root is None else root.derive("grant")
+    return b"".join(write_age(plain, recipients, secret=secret, context=_GRANT_TITLE))
 
 
 def open_grant(data: bytes, evaluator_identity: str, *, where: str = "grant") -> Identity:

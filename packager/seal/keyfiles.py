@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 from packager.base.errors import InputError, WorldError
@@ -13,6 +12,8 @@ LIMIT_BYTES = 1 << 20
 
 def create_secret_file(path: Path, data: bytes) -> None:
     """Write a new file with mode 0600; an existing one (a dangling link too) is an InputError and stays as it is."""
+    import tempfile  # noqa: PLC0415 - slow to import, and reading needs none
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:40]}.") as stream:

@@ -6,7 +6,6 @@ import fcntl
 import hashlib
 import io
 import os
-import secrets
 from typing import TYPE_CHECKING, Self
 
 from packager.base.digests import Digest
@@ -32,7 +31,7 @@ class Temporary:
 
     def __init__(self, disk: Disk, folder: Path) -> None:
         self._disk = disk
-        self.path = folder / secrets.token_hex(12)
+        self.path = folder / os.urandom(12).hex()
         with disk_trouble(self.path):
             folder.mkdir(parents=True, exist_ok=True)
             self._descriptor = disk.create(self.path)

@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from packager.base.errors import WorldError
 from packager.store.trees import discard_tree, remove_tree
 
 if TYPE_CHECKING:
@@ -77,6 +78,13 @@ def _collect_trees(folder: Path, keep: AbstractSet[str], *, scratch: Path) -> in
     gone = [path for path in _list(folder) if path.name not in keep]
     for path in gone:
         discard_tree(path, scratch=scratch)
+    left = [path for path in gone if path.exists()]
+    if left:
+        raise WorldError(
+            f"{len(left)} of {len(gone)} trees could not be deleted",
+            where=str(left[0]),
+            hint="run it as the user who unpacked them; what his subordinate ids own takes newuidmap to delete",
+        )
     return len(gone)
 
 

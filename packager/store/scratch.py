@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packager.base.files import disk_trouble
@@ -14,6 +12,7 @@ from packager.store.trees import remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @contextlib.contextmanager
@@ -23,9 +22,10 @@ def scratch_folder(store_root: Path) -> Iterator[Path]:
     It is locked meanwhile, so that the collection can tell it from what a killed command left.
     """
     parent = store_root / "tmp"
+    folder = parent / f"scratch-{os.urandom(8).hex()}"
     with disk_trouble(parent):
         parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(dir=parent, prefix="scratch-"))
+        folder.mkdir(mode=0o700)
     mark = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(mark, fcntl.LOCK_EX)

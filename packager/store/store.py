@@ -13,11 +13,9 @@ import contextlib
 import io
 import os
 from typing import IO, TYPE_CHECKING
-from urllib.parse import quote, unquote
 
 from packager.base.digests import BLOCK_BYTES, Digest, digest_of, hex_of, parse_digest
 from packager.base.errors import InputError, IntegrityError, WorldError
-from packager.base.problems import Problem
 from packager.store.blobs import BlobReader, BlobWriter, Temporary
 from packager.store.disk import DISK
 from packager.store.locks import hold
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from packager.base.problems import Problem
     from packager.store.disk import Disk
     from packager.store.garbage import Garbage
 
@@ -35,6 +34,7 @@ PARTIAL_PREFIX = "pull-"
 """How the names of downloads in `tmp/` begin that the next run continues."""
 
 _RECORD_MODE = 0o644
+_WORDS = str.maketrans("-._~@:+=", "xxxxxxxx")
 
 
 class Store:
@@ -120,6 +120,8 @@ class Store:
 
     def names(self, kind: str) -> list[str]:
         """Return the names of a kind in order."""
+        from urllib.parse import unquote  # noqa: PLC0415 - slow to import
+
         folder = self.root / "names" / _safe(kind)
         return sorted(unquote(path.name) for path in folder.iterdir()) if folder.is_dir() else []
 
@@ -173,6 +175,8 @@ class Store:
         return found
 
     def _check_file(self, path: Path) -> Iterator[Problem]:
+        from packager.base.problems import Problem  # noqa: PLC0415 - rarely needed
+
         place = f"blobs/sha256/{path.name}"
         try:
             self.verify(parse_digest(f"sha256:{path.name}"))
@@ -232,6 +236,10 @@ def _safe(name: str) -> str:
     """Return a name as one part of a path."""
     if name in ("", ".", ".."):
         raise InputError(f"expected a name, found {name!r}", where="store")
+    if name.isascii() and name.translate(_WORDS).isalnum():
+        return name
+    from urllib.parse import quote  # noqa: PLC0415 - slow to import
+
     return quote(name, safe="@:+=")
 
 

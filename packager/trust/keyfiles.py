@@ -8,12 +8,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import secrets
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-
-from nacl.exceptions import CryptoError
-from nacl.secret import SecretBox
 
 from packager.base.canonical import parse_json
 from packager.base.errors import InputError, TrustError
@@ -36,6 +33,7 @@ _COSTS = (32768, 65536, 131072)
 _BLOCK_SIZE = 8
 _PARALLEL = 1
 _SALT_BYTES = 32
+_BOX_KEY_BYTES = 32
 _MEMORY_BYTES = 1 << 28
 
 
@@ -64,8 +62,10 @@ def read_password(environment: Mapping[str, str], path: Path | None = None) -> P
 
 def format_private_key(key: PrivateKey, password: Password) -> bytes:
     """Return an encrypted key file; its salt and nonce are random."""
-    salt = secrets.token_bytes(_SALT_BYTES)
-    nonce = secrets.token_bytes(SecretBox.NONCE_SIZE)
+    from nacl.secret import SecretBox  # noqa: PLC0415 - slow to import, and verifying needs none
+
+    salt = os.urandom(_SALT_BYTES)
+    nonce = os.urandom(SecretBox.NONCE_SIZE)
     box = SecretBox(_derive(password, salt, _COST))
     fields = {
         "kdf": {
@@ -81,6 +81,9 @@ def format_private_key(key: PrivateKey, password: Password) -> bytes:
 
 def parse_private_key(data: bytes, password: Password, *, where: str = "signing key") -> PrivateKey:
     """Return the key of an encrypted key file, ours or cosign's; a wrong password is a TrustError."""
+    from nacl.exceptions import CryptoError  # noqa: PLC0415
+    from nacl.secret import SecretBox  # noqa: PLC0415
+
     label, content = parse_pem(data, where=where)
     if label not in (PRIVATE_LABEL, OLD_PRIVATE_LABEL):
         hint = "encrypt it with `cosign import-key-pair --key …`"
@@ -123,7 +126,7 @@ def _derive(password: Password, salt: bytes, cost: int) -> bytes:
         r=_BLOCK_SIZE,
         p=_PARALLEL,
         maxmem=_MEMORY_BYTES,
-        dklen=SecretBox.KEY_SIZE,
+        dklen=_BOX_KEY_BYTES,
     )
 
 

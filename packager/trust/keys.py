@@ -10,21 +10,17 @@ import hashlib
 from dataclasses import dataclass, field
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-    load_der_private_key,
-    load_der_public_key,
-)
 
 from packager.base.errors import InputError
 from packager.trust.pem import format_pem, parse_pem
 
 PUBLIC_LABEL = "PUBLIC KEY"
+
+# RFC 5480: SEQUENCE { SEQUENCE { id-ecPublicKey, secp256r1 }, BIT STRING of the 65 bytes of an uncompressed point }
+_PUBLIC_HEAD = bytes.fromhex("3059301306072a8648ce3d020106082a8648ce3d030107034200")
+_POINT_BYTES = 65
 
 _ALGORITHM = ec.ECDSA(SHA256())
 _SIGNING = ec.ECDSA(SHA256(), deterministic_signing=True)
@@ -76,6 +72,12 @@ class PrivateKey:
     @property
     def der(self) -> bytes:
         """The key as PKCS #8, not encrypted."""
+        from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 - slow to import
+            Encoding,
+            NoEncryption,
+            PrivateFormat,
+        )
+
         return self._key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
 
     def sign(self, data: bytes) -> bytes:
@@ -90,6 +92,8 @@ def create_private_key() -> PrivateKey:
 
 def parse_private_der(der: bytes, *, where: str) -> PrivateKey:
     """Return a key from PKCS #8; other algorithms are refused by name, and nothing secret is shown."""
+    from cryptography.hazmat.primitives.serialization import load_der_private_key  # noqa: PLC0415 - slow to import
+
     try:
         key = load_der_private_key(der, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
@@ -105,7 +109,7 @@ def parse_public_key(pem: bytes, *, where: str = "public key") -> PublicKey:
     if label != PUBLIC_LABEL:
         raise InputError(f"expected {PUBLIC_LABEL}, found {label}", where=where, hint=_HINT)
     try:
-        key = load_der_public_key(der)
+        key = _load_public(der)
     except (ValueError, UnsupportedAlgorithm) as error:
         raise InputError("what it holds is not a public key", where=where, hint=_HINT) from error
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
@@ -113,11 +117,27 @@ def parse_public_key(pem: bytes, *, where: str = "public key") -> PublicKey:
     return _wrap_public(key)
 
 
+def _load_public(der: bytes) -> object:
+    """Return the key in a SubjectPublicKeyInfo; the one form of our keys is read without the slow general reader."""
+    head, point = der[: len(_PUBLIC_HEAD)], der[len(_PUBLIC_HEAD) :]
+    if head == _PUBLIC_HEAD and len(point) == _POINT_BYTES:
+        return ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), point)
+    from cryptography.hazmat.primitives.serialization import load_der_public_key  # noqa: PLC0415 - slow to import
+
+    return load_der_public_key(der)
+
+
 def _wrap_public(key: ec.EllipticCurvePublicKey) -> PublicKey:
-    return PublicKey(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo), key)
+    """Return a P-256 key with its DER form, which is the same whatever form it was read from."""
+    numbers = key.public_numbers()
+    half = _POINT_BYTES // 2
+    point = b"\4" + numbers.x.to_bytes(half, "big") + numbers.y.to_bytes(half, "big")
+    return PublicKey(_PUBLIC_HEAD + point, key)
 
 
 def _name(key: object) -> str:
+    from cryptography.hazmat.primitives.asymmetric import ed448, ed25519, rsa  # noqa: PLC0415 - only for messages
+
     match key:
         case ec.EllipticCurvePublicKey():
             return f"ECDSA {key.curve.name}"

@@ -15,7 +15,7 @@ import zstandard
 from packager.base.digests import BLOCK_BYTES, DiffId
 from packager.base.errors import IntegrityError
 from packager.base.progress import Event, Progress, silent
-from packager.oci.layer import decompress
+from packager.oci.decompression import decompress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -83,7 +83,7 @@ def _check_legacy(layer: Descriptor, claim: Claim, store: Store) -> Answer:
             return _no_key(claim)
         said = payload.parse_payload(signed)
     except InputError as error:
-        return Answer(ok=False, reason=str(error))
+        return Answer(ok=False, reason=error.complaint)
     if said.manifest_digest != claim.image.digest:
         return Answer(ok=False, reason=f"it is about another image: {said.manifest_digest}")
     if claim.reference is not None and said.docker_reference != claim.reference:
@@ -104,7 +104,7 @@ def _check_bundle(bundle: Manifest, claim: Claim, store: Store) -> Answer:
             return _no_key(claim)
         statement = dsse.parse_statement(envelope.payload)
     except InputError as error:
-        return Answer(ok=False, reason=str(error))
+        return Answer(ok=False, reason=error.complaint)
     if statement.predicate_type != dsse.SIGN_PREDICATE:
         reason = f"it is no image signature: the predicate type is {statement.predicate_type[:200]}"
         return Answer(ok=False, reason=reason)
@@ -149,7 +149,7 @@ def read_described(store: Store, descriptor: Descriptor, *, limit: int, what: st
     try:
         data = store.read(descriptor.digest, limit)
     except IntegrityError as error:
-        raise IntegrityError(str(error), where=what) from error
+        raise IntegrityError(error.complaint, where=what) from error
     if len(data) != descriptor.size:
         raise IntegrityError(f"expected {descriptor.size} bytes, found {len(data)}", where=what)
     return data

@@ -3,11 +3,14 @@
 1. manifest digest: the manifest's bytes have the size and digest that the record names
 2. manifest: it is one image manifest and nothing else
 3. config: its bytes have the size and digest that the manifest names, and it is an image configuration
-4. layer 1 … layer n: the blob has its size and digest, and unpacks within a fixed bound
-5. diff ids: what the layers unpack to is what the config names, in order
-6. legacy signature: by a given key, over this manifest, for the expected name
-7. bundle signature: by a given key, an image signature, over this manifest
+4. legacy signature: by a given key, over this manifest, for the expected name
+5. bundle signature: by a given key, an image signature, over this manifest
+6. layer 1 … layer n: the blob has its size and digest, and unpacks within a fixed bound
+7. diff ids: what the layers unpack to is what the config names, in order
 8. seal: the last layer holds the sealed file in its fixed shape
+
+The signatures come before the layers: nothing that nobody signed is decompressed, and a wrong key answers at once.
+`verify_image` reads every byte; `verify_again` takes a layer whose file is unchanged from its mark (see marks.py).
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from packager.base.errors import InputError, IntegrityError, TrustError
 from packager.base.progress import Progress, silent
 from packager.oci.config import parse_config
 from packager.oci.manifest import MANIFEST_TYPES, MEDIA_CONFIG, MEDIA_DOCKER_CONFIG, parse_manifest
-from packager.trust.layers import measure_layer
+from packager.trust.marks import Memory
 from packager.trust.payload import parse_published_name
 from packager.trust.seal_checks import verify_seal
 from packager.trust.signature_checks import Answer, Claim, read_described, verify_bundle, verify_legacy
@@ -60,12 +63,30 @@ def verify_image(
 
     `reference` is the expected published name, home/repository:tag. No key at all is a TrustError: nobody to believe.
     """
-    if not public_keys:
+    claim = Claim(record.manifest, tuple(public_keys), reference)
+    return _verify(record, claim, Memory(store, recall=False, progress=progress))
+
+
+def verify_again(
+    record: ImageRecord,
+    store: Store,
+    *,
+    public_keys: Sequence[PublicKey],
+    reference: str | None = None,
+    progress: Progress = silent,
+) -> list[Check]:
+    """Run the same checks, but read a layer only if its file has changed since it was last read."""
+    claim = Claim(record.manifest, tuple(public_keys), reference)
+    return _verify(record, claim, Memory(store, recall=True, progress=progress))
+
+
+def _verify(record: ImageRecord, claim: Claim, memory: Memory) -> list[Check]:
+    if not claim.keys:
         raise TrustError("no public key to verify with", hint="name the suite's public key")
-    if reference is not None:
-        parse_published_name(reference, where="expected reference")
+    if claim.reference is not None:
+        parse_published_name(claim.reference, where="expected reference")
     checks: list[Check] = []
-    walk = _Walk(record, store, Claim(record.manifest, tuple(public_keys), reference), progress)
+    walk = _Walk(record, claim, memory)
     for number, (name, step) in enumerate(walk.steps(), start=1):
         answer = _ask(step)
         checks.append(Check(number, name, answer.ok, answer.reason))
@@ -83,17 +104,17 @@ def _ask(step: Callable[[], Answer]) -> Answer:
     try:
         return step()
     except (IntegrityError, InputError, TrustError) as error:
-        return Answer(ok=False, reason=str(error))
+        return Answer(ok=False, reason=error.complaint)
 
 
 class _Walk:
     """The steps of one verification, and what earlier ones have found for later ones."""
 
-    def __init__(self, record: ImageRecord, store: Store, claim: Claim, progress: Progress) -> None:
+    def __init__(self, record: ImageRecord, claim: Claim, memory: Memory) -> None:
         self._record = record
-        self._store = store
+        self._store = memory.store
         self._claim = claim
-        self._progress = progress
+        self._memory = memory
         self._data = b""
         self._found: list[DiffId] = []
         self._manifest: Manifest
@@ -104,12 +125,12 @@ class _Walk:
         yield "manifest digest", self._check_bytes
         yield "manifest", self._check_manifest
         yield "config", self._check_config
+        yield "legacy signature", lambda: verify_legacy(self._record, self._claim, self._store)
+        yield "bundle signature", lambda: verify_bundle(self._record, self._claim, self._store)
         count = len(self._manifest.layers)
         for number, layer in enumerate(self._manifest.layers, start=1):
             yield f"layer {number} of {count}", partial(self._check_layer, layer)
         yield "diff ids", self._check_diff_ids
-        yield "legacy signature", lambda: verify_legacy(self._record, self._claim, self._store)
-        yield "bundle signature", lambda: verify_bundle(self._record, self._claim, self._store)
         yield "seal", lambda: verify_seal(self._store, self._manifest.layers[-1])
 
     def _check_bytes(self) -> Answer:
@@ -136,9 +157,10 @@ class _Walk:
     def _check_layer(self, layer: Descriptor) -> Answer:
         if not self._store.has(layer.digest):
             return Answer(ok=False, reason=f"the blob {layer.digest} is missing")
-        measured = measure_layer(self._store, layer, progress=self._progress)
+        measured, remembered = self._memory.measure(layer)
         self._found.append(measured.diff_id)
-        return Answer(ok=True, reason=f"{layer.digest}, {measured.diff_size} bytes unpacked")
+        how = "unchanged since it was read" if remembered else "unpacked"
+        return Answer(ok=True, reason=f"{layer.digest}, {measured.diff_size} bytes {how}")
 
     def _check_diff_ids(self) -> Answer:
         named = self._config.diff_ids

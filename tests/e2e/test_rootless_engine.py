@@ -7,7 +7,6 @@ import os
 import pwd
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,32 +15,19 @@ import pytest
 from packager.base.processes import Finished, Surroundings, find_program, run
 from packager.sandbox import kernel
 from packager.sandbox.namespaces import may_mount
+from tests.support.plain_user import ROOT, SYSTEM_PYTHON, as_user, plain_user, reachable_folder
+from tests.support.sandbox_walk import NET_RAW
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.engine, pytest.mark.skipif(not may_mount(), reason="needs root to become other users")]
-SYSTEM_PYTHON = Path("/usr/bin/python3")
-
-
-def plain_user() -> pwd.struct_passwd:
-    """Return a user of this machine that has subordinate ids."""
-    table = Path("/etc/subuid")
-    names = [line.split(":")[0] for line in table.read_text().splitlines()] if table.exists() else []
-    users = [user for user in pwd.getpwall() if user.pw_uid != 0 and user.pw_name in names]
-    if not users or find_program("newuidmap") is None:
-        pytest.skip("no user with ranges in /etc/subuid, or no newuidmap")
-    return users[0]
 
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """Give a directory that other users can reach, as those of pytest are not."""
-    path = Path(tempfile.mkdtemp(prefix="wideswe-test-", dir="/var/tmp"))
-    path.chmod(0o755)
-    yield path
-    shutil.rmtree(path)
+    with reachable_folder(Path("/var/tmp")) as path:
+        yield path
 
 
 @pytest.fixture
@@ -52,7 +38,7 @@ def code(place: Path) -> Path:
     target = place / "code"
     for name in ("packager", "tests/support"):
         shutil.copytree(ROOT / name, target / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("cryptography", "cffi", "_cffi_backend*"):
+    for name in ("cryptography", "cffi", "_cffi_backend*", "zstandard"):
         for path in sorted(found for part in sys.path for found in Path(part).glob(name)):
             copy = shutil.copytree if path.is_dir() else shutil.copy
             copy(path, target / path.name)
@@ -88,15 +74,11 @@ def made_for(user: pwd.struct_passwd, path: Path) -> Path:
     return path
 
 
-def as_user(user: pwd.struct_passwd) -> tuple[str, ...]:
-    return ("/usr/bin/setpriv", "--reuid", str(user.pw_uid), "--regid", str(user.pw_gid), "--clear-groups")
-
-
 def test_a_plain_users_sandbox_is_the_same_as_roots(place: Path, code: Path) -> None:
-    user = plain_user()
     (place / "root").mkdir()
     ours = take_walk(code, place / "root")
-    theirs = take_walk(code, made_for(user, place / "user"), *as_user(user))
+    with plain_user() as user:
+        theirs = take_walk(code, made_for(user, place / "user"), *as_user(user))
     assert ours == theirs
     assert ours["upper"] == [
         "etc drwxr-xr-x 0:0 []",
@@ -109,6 +91,12 @@ def test_a_plain_users_sandbox_is_the_same_as_roots(place: Path, code: Path) -> 
         "work/c lrwxrwxrwx 0:0 links 1 []",
         "work/d drwxrwsr-x 65534:0 []",
         "work/e prw-r--r-- 0:0 links 1 []",
+    ]
+    assert ours["granted"]["entries"] == [
+        "b'etc' dir 755 0:0 None",
+        "b'etc/passwd' whiteout 0 0:0 None",
+        "b'work' dir 755 0:0 None",
+        f"b'work/ping' file 6755 7:8 {bytes.fromhex(NET_RAW)!r}",
     ]
     assert (ours["fetch"], ours["deadline"], ours["greedy failed"], ours["left"]) == (["fetched\n", ""], True, True, [])
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from packager.build.audit import Finding, audit_image
 from packager.build.audit_secrets import AuditSecrets, derive_secrets, read_contents
 from packager.lock.git import GitRepository, GitSources
-from packager.oci.entries import Entry, dir_entry, file_entry
+from packager.oci.entries import Entry, file_entry
 from packager.oci.tar_writer import write_tar
 from tests.support.git_builder import GitBuilder, PlainPlace
 
@@ -124,15 +124,7 @@ def make_image(folder: Path) -> PlantedImage:
 
 
 def tar_of(entries: list[Entry]) -> io.BytesIO:
-    known = {entry.path for entry in entries}
-    folders = {path[:place] for path in known for place in range(len(path)) if path[place : place + 1] == b"/"}
     out = io.BytesIO()
-    write_tar(
-        sorted(
-            [*entries, *(dir_entry(path) for path in folders - known)],
-            key=lambda entry: entry.path.replace(b"/", b"\0"),
-        ),
-        out.write,
-    )
+    write_tar(entries, out.write)
     out.seek(0)
     return out

@@ -17,11 +17,11 @@ from packager.oci.manifest import (
     format_manifest,
 )
 from packager.oci.record import ImageRecord, SignatureTag
+from packager.seal.grants import GRANT_TYPE
 
 if TYPE_CHECKING:
     from packager.store.store import Store
 
-GRANT_TYPE = "application/vnd.wideswe.key-grant.v1"
 BUNDLE_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 SIMPLE_SIGNING = "application/vnd.dev.cosign.simplesigning.v1+json"
 

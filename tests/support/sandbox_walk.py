@@ -11,12 +11,18 @@ import stat
 import sys
 from pathlib import Path
 
+from packager.oci.layer import open_layer, write_layer
+from packager.oci.tree import diff_trees, scan_tree
+from packager.oci.unpack import unpack_layer
 from packager.sandbox.engine import Bind, Command, Limits
 from packager.sandbox.fetches import Answer
 from packager.sandbox.native import NativeEngine, NativeTree, prepare_process
+from packager.store.store import Store
 from tests.support.fake_fetches import FakeFetches
 from tests.support.host_tree import HOST_USR, make_host_layer, run_captured, shell
 
+NET_RAW = "0000000200200000000000000000000000000000"
+"""A version 2 security.capability: cap_net_raw, permitted."""
 SEE = (
     "id -u; id -G; hostname; umask; pwd; cat /etc/hosts; ls /dev; ls /proc/self/fd; grep -E 'Cap|NoNew' /proc/self/status; "
     "ulimit -n; cut -d: -f3 /proc/self/cgroup | sort -u; tr -d '\\0' </proc/1/cmdline; readlink /proc/1/exe || echo hidden; "
@@ -74,6 +80,25 @@ def walk(place: Path) -> dict[str, object]:
     return seen
 
 
+def walk_layer(place: Path) -> dict[str, object]:
+    """Let a command give a file an owner, set-id bits and a capability; return the layer, and what it unpacks to."""
+    store = Store(place / "store")
+    words = "chown(f, 7, 8); os.chmod(f, 0o6755); os.setxattr(f, 'security.capability', bytes.fromhex('%s'))"
+    script = f"import os; f = '/work/ping'; open(f, 'w').close(); os.{words % NET_RAW}; os.remove('/etc/passwd')"
+    with NativeEngine().open_tree([make_host_layer(place / "lower")], scratch=place / "scratch") as tree:
+        ended = run_captured(tree, Command(("/usr/bin/python3", "-c", script), binds=(HOST_USR,)))
+        entries = diff_trees(tree.lower, tree.root, upper=tree.upper)
+        layer = write_layer(entries, store)
+    unpacked = place / "unpacked"
+    unpacked.mkdir()
+    with open_layer(store, layer) as stream:
+        unpack_layer(stream, unpacked, overlay_whiteouts=True)
+    with NativeEngine().open_tree([place / "lower", unpacked], scratch=place / "scratch") as tree:
+        whole = write_layer(scan_tree(tree.lower), store)
+    lines = [f"{one.path!r} {one.kind.value} {one.mode:o} {one.uid}:{one.gid} {one.capability!r}" for one in entries]
+    return {"ended": ended[1:], "entries": lines, "layer": layer.diff_id, "whole": whole.diff_id}
+
+
 if __name__ == "__main__":
     prepare_process()
-    sys.stdout.write(json.dumps(walk(Path(sys.argv[1])), indent=1))
+    sys.stdout.write(json.dumps({**walk(Path(sys.argv[1])), "granted": walk_layer(Path(sys.argv[1]))}, indent=1))

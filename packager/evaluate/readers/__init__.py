@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import importlib
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from packager.base.errors import InputError
-from packager.evaluate.readers.gotest_json import read_gotest_json
-from packager.evaluate.readers.junit_xml import read_junit_xml
-from packager.evaluate.readers.tap import read_tap
 from packager.evaluate.results import Results
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-READERS: Mapping[str, Callable[[bytes], Results]] = MappingProxyType(
-    {"gotest-json": read_gotest_json, "junit-xml": read_junit_xml, "tap": read_tap}
-)
+READERS: Mapping[str, str] = MappingProxyType({"gotest-json": "gotest_json", "junit-xml": "junit_xml", "tap": "tap"})
+"""The module of each kind of report; it is loaded when a report is there, after the tests have run."""
 
 
 def read_results(kind: str, data: bytes) -> Results:
     """Read a report of one kind; broken and empty reports give no results and a reason, an unknown kind InputError."""
-    reader = READERS.get(kind)
-    if reader is None:
+    name = READERS.get(kind)
+    if name is None:
         raise InputError(f"expected one of {', '.join(READERS)}, found {kind[:80]!r}", where="results")
-    return Results(reason="the report is empty") if not data.strip() else reader(data)
+    if not data.strip():
+        return Results(reason="the report is empty")
+    reader: Callable[[bytes], Results] = getattr(importlib.import_module(f"{__name__}.{name}"), f"read_{name}")
+    try:
+        return reader(data)
+    except InputError as error:
+        return Results(reason=error.reason)

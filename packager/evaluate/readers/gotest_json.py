@@ -5,6 +5,7 @@ A package that does not build is `package::<build>`, one that fails without a fa
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ def read_gotest_json(data: bytes) -> Results:
     gathering = Gathering()
     packages: dict[str, _Package] = {}
     builds: set[str] = set()
-    for raw in data.split(b"\n"):
+    for raw in io.BytesIO(data):
         line = raw.decode("utf-8", errors="replace").strip()
         event = _parse(line)
         if event is None:

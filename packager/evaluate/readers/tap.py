@@ -1,11 +1,13 @@
 """TAP 12 to 14 (testanything.org); a test id is the description, of a subtest `parent > child`.
 
 Bytes that are not UTF-8 become U+FFFD. A test without description is `<3>`, by its number. What the producer broke
-fails under a name of its own: `<plan>` (none, more than one, or another number of tests), `<bail out>`.
+fails under a name of its own: `<plan>` (none, more than one, or another number of tests), `<bail out>`, `<unclosed>`
+(the stream ends inside a subtest or a block of YAML, which may have swallowed results).
 """
 
 from __future__ import annotations
 
+import io
 import re
 from dataclasses import dataclass, field
 
@@ -38,8 +40,8 @@ class _Level:
 def read_tap(data: bytes) -> Results:
     """Read one stream; lines that are not TAP are passed over."""
     reader = _Reader()
-    for raw in data.decode("utf-8", errors="replace").split("\n"):
-        if reader.take(_COLOUR.sub("", raw.rstrip("\r"))):
+    for raw in io.BytesIO(data):
+        if reader.take(_COLOUR.sub("", raw.decode("utf-8", errors="replace").rstrip("\r\n"))):
             break
     return reader.results()
 
@@ -90,6 +92,7 @@ class _Reader:
 
     def results(self) -> Results:
         """Return everything that was read."""
+        is_unclosed = self._block is not None or len(self._levels) > 1
         self._close(0, _UNCLOSED)
         outermost = self._levels[0]
         skips_all = outermost.plans == [0] and not outermost.found
@@ -102,6 +105,8 @@ class _Reader:
             gathering.add(name, status)
         if self._bailed:
             gathering.add("<bail out>", Status.FAILED)
+        elif is_unclosed:
+            gathering.add(_UNCLOSED, Status.FAILED)
         return gathering.results(reason="")
 
 

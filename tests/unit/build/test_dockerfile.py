@@ -36,7 +36,7 @@ def test_environment_pairs_keep_quoted_blanks() -> None:
             "FROM scratch\nVOLUME /x\n",
             (
                 "Dockerfile:2: instruction 'VOLUME' is not supported\n"
-                "hint: templates may use FROM, ADD, COPY, RUN, ENV, WORKDIR, CMD, LABEL"
+                "hint: templates may use FROM, ADD, COPY, RUN, ENV, WORKDIR, CMD, ENTRYPOINT, LABEL"
             ),
         ),
         ("RUN true\n", "Dockerfile:1: the first instruction must be FROM"),

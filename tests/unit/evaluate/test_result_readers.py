@@ -350,7 +350,8 @@ def test_tap_with_subtests_directives_and_diagnostics() -> None:
         ("1..2\nok 1 - a\nBail out! no database\nok 2 - b\n", {"<bail out>": "failed", "<plan>": "failed", "a": "passed"}),
         ("Bail out!\n", {"<bail out>": "failed", "<plan>": "failed"}),
         ("    ok 1 - x\n1..1\nok 1 - p\n", {"p": "passed", "p > <plan>": "failed", "p > x": "passed"}),
-        ("1..1\n    ok 1 - x\n    1..1\n", {"<plan>": "failed", "<unclosed> > x": "passed"}),
+        ("1..1\n    ok 1 - x\n    1..1\n", {"<plan>": "failed", "<unclosed>": "failed", "<unclosed> > x": "passed"}),
+        ("ok 1 - x\n1..1\n  ---\nnot ok 2 - y\n", {"<unclosed>": "failed", "x": "passed"}),
     ],
 )  # fmt: skip
 def test_a_stream_that_does_not_hold_together_fails_under_its_own_name(text: str, expected: dict[str, str]) -> None:

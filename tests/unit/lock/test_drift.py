@@ -14,7 +14,7 @@ from packager.lock.model import (
     LockedToolchain,
 )
 
-RECIPE, PROMPT, TEMPLATE = digest_of(b"recipe"), digest_of(b"prompt"), digest_of(b"template")
+RECIPE, PROMPT, TEMPLATE = digest_of(b"recipe"), digest_of(b"prompt"), digest_of(b"dockerfile")
 
 
 def blob(alias: str, key: str, data: bytes = b"") -> LockedBlob:
@@ -25,7 +25,7 @@ LOCK = Lock(
     task="t",
     platform="linux/amd64",
     recipe=RECIPE,
-    template=TEMPLATE,
+    dockerfile=TEMPLATE,
     ids={"sandbox": "s1"},
     base=LockedBase("bookworm", (blob("debian", "pool/main/j/jq/jq_1.6-2_amd64.deb"),)),
     repos=(LockedRepo("target", "one", "1" * 40, "2" * 40, digest_of(b"pack"), 4),),
@@ -40,8 +40,9 @@ WANTED = Wanted(
     task="t",
     platform="linux/amd64",
     recipe=RECIPE,
-    template=TEMPLATE,
+    dockerfile=TEMPLATE,
     suite="bookworm",
+    image="",
     ids={"sandbox": "s1"},
     commits={"one": "1" * 40},
     toolchains={"node": "22.1.0"},

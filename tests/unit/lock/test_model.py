@@ -33,7 +33,7 @@ def sample() -> Lock:
         task="hello-wide-001",
         platform="linux/amd64",
         recipe=digest_of(b"recipe"),
-        template=digest_of(b"template"),
+        dockerfile=digest_of(b"template"),
         ids={"canonicaliser": "c1", "sandbox": "s1"},
         base=LockedBase(
             "bookworm",

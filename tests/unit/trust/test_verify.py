@@ -92,16 +92,16 @@ def test_what_we_build_and_sign_verifies(image: SealedImage) -> None:
         (1, "manifest digest"),
         (2, "manifest"),
         (3, "config"),
-        (4, "layer 1 of 2"),
-        (5, "layer 2 of 2"),
-        (6, "diff ids"),
-        (7, "legacy signature"),
-        (8, "bundle signature"),
+        (4, "legacy signature"),
+        (5, "bundle signature"),
+        (6, "layer 1 of 2"),
+        (7, "layer 2 of 2"),
+        (8, "diff ids"),
         (9, "seal"),
     ]
     fingerprint = KEY.public.fingerprint[:16]
-    assert checks[6].reason == f"{REFERENCE} signed by key {fingerprint}"
-    assert checks[7].reason == f"bundle signed by key {fingerprint}"
+    assert checks[3].reason == f"{REFERENCE} signed by key {fingerprint}"
+    assert checks[4].reason == f"bundle signed by key {fingerprint}"
     assert checks[8].reason == "sealed to one recipient, 65736 bytes"
 
 
@@ -503,12 +503,23 @@ def test_a_second_sealed_file_that_would_win_when_unpacked_is_a_no(image: Sealed
     assert no(verify(twice)) == ("seal", "expected one opt/wideswe/sealed.age in the last layer, found 2")
 
 
-def test_a_config_signed_for_another_platform_is_still_bound_by_the_manifest(image: SealedImage) -> None:
+def test_a_config_for_another_platform_is_bound_by_signatures_and_diff_ids(image: SealedImage) -> None:
     config = format_config(ImageConfig("arm64", ()))
     image.store.put(config)
     other = replace(image.manifest, config=describe(MEDIA_CONFIG, config))
     unsigned = image.put(MEDIA_MANIFEST, format_manifest(other))
-    assert no(verify(image, replace(image.record, manifest=unsigned)))[0] == "diff ids"
+    assert no(verify(image, replace(image.record, manifest=unsigned)))[0] == "legacy signature"
+    assert no(verify(image.with_signed(other)))[0] == "diff ids"
+
+
+def test_nothing_that_nobody_signed_is_unpacked(image: SealedImage) -> None:
+    for layer in image.manifest.layers:
+        (image.store.root / "blobs" / "sha256" / hex_of(layer.digest)).unlink()
+    theirs = signed(image.store, image.record.manifest, OTHER_KEY)
+    events: list[Event] = []
+    checks = verify_image(theirs, image.store, public_keys=KEYS, progress=events.append)
+    assert no(checks)[0] == "legacy signature"
+    assert events == []
 
 
 def test_an_image_of_one_layer_verifies(image: SealedImage) -> None:
