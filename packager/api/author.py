@@ -165,9 +165,9 @@ def _resolve(place: Place, task: str, platform: str, progress: Progress) -> tupl
             progress,
             pull=lambda image: pull_base(image, store, platform=platform, progress=progress),
         )
-        resolved = trees.locked_in(resolver.resolve(recipe))
+        resolved = trees.locked_in(resolver.resolve(recipe), store)
         fetch_blobs(resolved.blobs(), store, clients, progress=progress)
-        task_build = TaskBuild(recipe, resolved, template, store, repositories, engine, progress, gold=trees.manifests)
+        task_build = TaskBuild(recipe, resolved, template, store, repositories, engine, progress)
         recording = record_fetches(
             task_build.builder(), task_build.instructions(sealed=False), lambda: Recorder(store, clients)
         )
@@ -181,23 +181,26 @@ def fetch(
 ) -> Fetched:
     """Get every locked input into the store; with `into`, also lay them out as a folder for --inputs."""
     from packager.api.base_image import fetch_base
+    from packager.api.gold import keep_manifests
     from packager.lock.answers import answer_digests, locked_answer
     from packager.lock.clients import Clients
     from packager.lock.fetch import fetch_blobs
 
     store, locked, recipe = place.store(), place.lock(task, platform), place.recipe(task)
     repositories = place.repositories(recipe)
-    answer = answer_digests(locked)
+    answer = (*answer_digests(locked), *locked.files.manifests.values())
     digests = {blob.digest: blob.size for blob in locked.blobs()}
     digests.update({repo.pack_digest: repo.pack_size for repo in locked.repos})
+    store.sweep()
     with store.lease():
         fetch_blobs(locked.blobs(), store, Clients(), progress, sources=_sources(place, task, platform))
         for repo in locked.repos:
             if not store.has(repo.pack_digest, repo.pack_size):
                 progress(Event("fetch", message=f"repository {repo.name}"))
                 repositories.fetch(repo)
-        if not all(map(store.has, answer)):
+        if not all(map(store.has, answer_digests(locked))):
             locked_answer(recipe, locked, store=store, repositories=repositories)
+        keep_manifests(recipe, locked, store, repositories)
         digests.update({digest: store.path(digest).stat().st_size for digest in answer})
         digests.update(fetch_base(recipe.base.image, locked, store, progress=progress))
         if into is not None:

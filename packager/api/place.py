@@ -114,7 +114,6 @@ class Place:
 
     def task_build(self, task: str, platform: str, progress: Progress) -> TaskBuild:
         """Return a locked task, ready to be built; a lock that no longer fits its recipe is refused."""
-        from packager.api.gold import LazyGold
         from packager.build.task import TaskBuild
         from packager.lock.resolve import refuse_drift, wanted_of
 
@@ -123,9 +122,7 @@ class Place:
         dockerfile = self.dockerfile_digest(recipe, platform, gold=lock.files.manifests)
         refuse_drift(lock, wanted_of(recipe, dockerfile=dockerfile, platform=platform))
         template = self.template(recipe)
-        repositories = self.repositories(recipe)
-        gold = LazyGold(recipe, repositories).manifests
-        return TaskBuild(recipe, lock, template, self.store(), repositories, engine, progress, gold=gold)
+        return TaskBuild(recipe, lock, template, self.store(), self.repositories(recipe), engine, progress)
 
     def record(self, task: str) -> ImageRecord:
         """Return what the store knows of a task's image."""

@@ -125,6 +125,7 @@ def pull(place: Place, reference: str, *, progress: Progress = silent) -> Shippe
 
     parsed = parse_reference(bare_home(reference))
     store = place.store()
+    store.sweep()
     with store.lease():
         record = pull_image(parsed, store, progress=progress)
         task = _labelled_task(store, record, where=reference)

@@ -8,7 +8,8 @@ import re
 import sys
 import threading
 import time
-from dataclasses import asdict, is_dataclass
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Self
 
@@ -109,10 +110,10 @@ def printable(text: str) -> str:
 
 
 def plain(value: object) -> object:
-    """Return dataclasses, tuples, paths and enums as JSON values."""
+    """Return dataclasses, tuples, paths, enums and mappings of any kind as JSON values."""
     if is_dataclass(value) and not isinstance(value, type):
-        return plain(asdict(value))
-    if isinstance(value, dict):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, Enum):
         return plain(value.value)

@@ -13,6 +13,7 @@ import contextlib
 import io
 import os
 from typing import IO, TYPE_CHECKING
+from urllib.parse import quote, unquote
 
 from packager.base.digests import BLOCK_BYTES, Digest, digest_of, hex_of, parse_digest
 from packager.base.errors import InputError, IntegrityError, WorldError
@@ -36,7 +37,6 @@ PARTIAL_PREFIX = "pull-"
 
 _RECORD_MODE = 0o644
 _RECORD_LIMIT_BYTES = 64 << 20
-_WORDS = str.maketrans("-._~@:+=", "xxxxxxxx")
 
 
 class Store:
@@ -122,8 +122,6 @@ class Store:
 
     def names(self, kind: str) -> list[str]:
         """Return the names of a kind in order."""
-        from urllib.parse import unquote  # noqa: PLC0415 - slow to import
-
         folder = self.root / "names" / _safe(kind)
         return sorted(unquote(path.name) for path in folder.iterdir()) if folder.is_dir() else []
 
@@ -238,10 +236,6 @@ def _safe(name: str) -> str:
     """Return a name as one part of a path."""
     if name in ("", ".", ".."):
         raise InputError(f"expected a name, found {name!r}", where="store")
-    if name.isascii() and name.translate(_WORDS).isalnum():
-        return name
-    from urllib.parse import quote  # noqa: PLC0415 - slow to import
-
     return quote(name, safe="@:+=")
 
 

@@ -111,7 +111,7 @@ def test_what_cannot_be_a_patch_for_the_task_ends_with_exit_code_3(author: Party
         f"error: {tmp_path}/none.patch: cannot be read: No such file or directory\n": (
             ["--target-patch", f"gauge={tmp_path}/none.patch"],
         ),
-        f"error: {bad}:1: expected an object with instance_id\n": (["--patch", bad],),
+        f"error: 1 problem\n{bad}:1: expected an object with instance_id\n": (["--patch", bad],),
     }
     found = {
         text: [author.refuse("evaluate", TASK, *words, exit_code=3) for words in ways] for text, ways in said.items()
@@ -164,7 +164,7 @@ FIRST_LINES = {
 def insert(target: str, code: str) -> bytes:
     """Return a patch that adds a line after the first one of a file that every test loads."""
     path, line = FIRST_LINES[target]
-    return f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1 +1,2 @@\n {line}\n+{code}\n".encode()
+    return f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1,2 +1,3 @@\n {line}\n+{code}\n \n".encode()
 
 
 @pytest.fixture

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -63,39 +61,39 @@ FLIPS = {
     "manifest": Flip(lambda party: party.record.manifest.digest, (1, "manifest digest"), "manifest: ", BYTES),
     "config": Flip(lambda party: image_of(party).config.digest, (3, "config"), "config: ", BYTES),
     "first byte of the base layer": Flip(
-        lambda party: image_of(party).layers[0].digest, (4, "layer 1 of 10"), "", BYTES, place=0
+        lambda party: image_of(party).layers[0].digest, (6, "layer 1 of 10"), "", BYTES, place=0
     ),
     "middle of the base layer": Flip(
-        lambda party: image_of(party).layers[0].digest, (4, "layer 1 of 10"), "", BYTES, place=1 << 20
+        lambda party: image_of(party).layers[0].digest, (6, "layer 1 of 10"), "", BYTES, place=1 << 20
     ),
-    "a small layer": Flip(lambda party: image_of(party).layers[4].digest, (8, "layer 5 of 10"), "", BYTES),
+    "a small layer": Flip(lambda party: image_of(party).layers[4].digest, (10, "layer 5 of 10"), "", BYTES),
     "the sealed file in its layer": Flip(
-        lambda party: image_of(party).layers[9].digest, (13, "layer 10 of 10"), "", BYTES, place=30_000
+        lambda party: image_of(party).layers[9].digest, (15, "layer 10 of 10"), "", BYTES, place=30_000
     ),
     "legacy signature's manifest": Flip(
         lambda party: party.record.signatures[0].manifest.digest,
-        (15, "legacy signature"),
+        (4, "legacy signature"),
         "signature manifest: ",
         TRUST,
     ),
     "legacy signature's config": Flip(
         lambda party: read_manifest(party, party.record.signatures[0].manifest.digest).config.digest,
-        (15, "legacy signature"),
+        (4, "legacy signature"),
         "signature config: ",
         TRUST,
     ),
     "legacy signature's payload": Flip(
         lambda party: read_manifest(party, party.record.signatures[0].manifest.digest).layers[0].digest,
-        (15, "legacy signature"),
+        (4, "legacy signature"),
         "signed payload: ",
         TRUST,
     ),
     "bundle's manifest": Flip(
-        lambda party: party.record.referrers[0].digest, (16, "bundle signature"), "referrer: ", TRUST
+        lambda party: party.record.referrers[0].digest, (5, "bundle signature"), "referrer: ", TRUST
     ),
     "bundle": Flip(
         lambda party: read_manifest(party, party.record.referrers[0].digest).layers[0].digest,
-        (16, "bundle signature"),
+        (5, "bundle signature"),
         "bundle: ",
         TRUST,
     ),
@@ -149,7 +147,7 @@ def test_an_image_made_anew_without_a_signature_is_refused(author: Party) -> Non
     reason, said = judge(author, record, verify_code=1, evaluate_code=TRUST)
     tag = f"sha256-{hex_of(record.manifest.digest)}.sig"
     assert reason == f"expected one manifest with the tag {tag}, found 0"
-    assert said == f"error: {TASK}: check 15, legacy signature: {reason}\n{HINT}"
+    assert said == f"error: {TASK}: check 4, legacy signature: {reason}\n{HINT}"
 
 
 def test_the_old_signatures_do_not_fit_an_image_made_anew(author: Party) -> None:
@@ -159,7 +157,7 @@ def test_the_old_signatures_do_not_fit_an_image_made_anew(author: Party) -> None
     moved = replace(record, signatures=(replace(old.signatures[0], tag=tag),), referrers=old.referrers)
     reason, said = judge(author, moved, verify_code=1, evaluate_code=TRUST)
     assert reason == f"it is about another image: {old.manifest.digest}"
-    assert said == f"error: {TASK}: check 15, legacy signature: {reason}\n{HINT}"
+    assert said == f"error: {TASK}: check 4, legacy signature: {reason}\n{HINT}"
 
 
 def test_a_flipped_byte_in_the_seals_header_is_seen_without_its_key_even_when_signed(author: Party) -> None:
@@ -173,7 +171,7 @@ def test_a_flipped_byte_in_the_seals_header_is_seen_without_its_key_even_when_si
     ("place", "exit_code", "said"),
     [
         (150, BYTES, "error: seal: the header is damaged: its MAC does not hold\n"),
-        (-1, BYTES, "error: seal: chunk 1 is damaged, cut off or out of order\n"),
+        (-1, BYTES, "error: seal: chunk 0 is damaged, cut off or out of order\n"),
         (300, BYTES, "error: seal: chunk 0 is damaged, cut off or out of order\n"),
     ],
 )
@@ -196,7 +194,7 @@ def suite(author: Party, tmp_path: Path) -> Party:
     """Give the author with a suite of his own to damage, and the same store and keys."""
     for name in ("recipes", "lockfiles", "images"):
         shutil.copytree(ROOT / name, tmp_path / name)
-    return Party(tmp_path, author.store_root, tmp_path, author.keys)
+    return Party(tmp_path, author.store_root, tmp_path, author.keys, os.environ.get("WIDESWE_INPUTS"))
 
 
 def flip_after(data: bytes, mark: bytes) -> tuple[bytes, str, str]:
@@ -209,10 +207,7 @@ def flip_after(data: bytes, mark: bytes) -> tuple[bytes, str, str]:
 
 
 RELOCK = f"\nhint: wideswe-pack lock --task {TASK}"
-HINTS = {
-    "again": "\nhint: the lock was made by another version of wideswe-pack; lock again",
-    "validate": f"\nhint: wideswe-pack validate --task {TASK}",
-}
+AGAIN = "\nhint: the lock was made by another version of wideswe-pack; lock again"
 LOCK_FLIPS = {
     "syntax": (b'\n  "absent": ', 3, "{lock}: not acceptable JSON: Expecting value: line 2 column 13 (char 14)"),
     "schema": (b'"schema": "wideswe-lock/', 3, "{lock}: schema: expected {old}, found '{new}'"),
@@ -230,12 +225,12 @@ LOCK_FLIPS = {
     "a repository": (
         b'"pack": {\n        "digest": "sha256:',
         4,
-        "gauge: expected the canonical pack {new}, found {old}{again}",
+        "gauge: expected the canonical pack {new}, found {old}" + AGAIN,
     ),
     "gold": (
         b'"gold": {\n      "gauge": "sha256:',
-        3,
-        "{expected}: the expected tests were seen with {subject}; recipe and lock now give DIGEST{validate}",
+        4,
+        TASK + ": gold of gauge: expected {new}, found {old}" + RELOCK,
     ),
 }
 
@@ -243,14 +238,12 @@ LOCK_FLIPS = {
 @pytest.mark.parametrize("name", LOCK_FLIPS)
 def test_one_flipped_byte_in_the_lock_is_refused_by_build(name: str, suite: Party) -> None:
     mark, exit_code, text = LOCK_FLIPS[name]
-    lock, expected = (suite.root / "lockfiles" / f"{TASK}.linux-amd64.{kind}.json" for kind in ("lock", "expected"))
+    lock = suite.root / "lockfiles" / f"{TASK}.linux-amd64.lock.json"
     changed, old, new = flip_after(lock.read_bytes(), mark)
     lock.write_bytes(changed)
-    subject = json.loads(expected.read_bytes())["subject"]
     before = suite.record
     said = suite.refuse("build", "--task", TASK, exit_code=exit_code)
-    whole = f"error: {text.format(lock=lock, expected=expected, subject=subject, old=old, new=new, **HINTS)}\n"
-    assert re.fullmatch(re.escape(whole).replace("DIGEST", "sha256:[0-9a-f]{64}"), said), said
+    assert said == f"error: {text.format(lock=lock, old=old, new=new)}\n"
     assert suite.record == before
 
 
