@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from packager.api.place import EVALUATOR_KEY, RELEASE_KEY, RELEASE_PUBLIC_KEY, ROOT_SECRET, SUITE, VERSION, Place
 from packager.base.errors import InputError, UsageError
-from packager.base.files import full_disk_trouble, is_there
+from packager.base.files import full_disk_trouble, is_there, write_atomic
 from packager.base.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def keygen(place: Place, *, evaluator_only: bool = False) -> Keys:
     release, public, root, evaluator = (
         place.keys / name for name in (RELEASE_KEY, RELEASE_PUBLIC_KEY, ROOT_SECRET, EVALUATOR_KEY)
     )
-    if not evaluator_only and not release.exists():
+    if not evaluator_only and not (release.exists() and public.exists()):
         _make_release_key(place, release, public)
     if not evaluator_only and not root.exists():
         write_root(root, create_root())
@@ -61,9 +61,12 @@ def keygen(place: Place, *, evaluator_only: bool = False) -> Keys:
 
 
 def _make_release_key(place: Place, private: Path, public: Path) -> None:
-    from packager.trust.keyfiles import write_key_pair
+    from packager.trust.keyfiles import read_private_key, write_key_pair
     from packager.trust.keys import create_private_key
 
+    if private.exists():  # an earlier call was killed between the two files
+        write_atomic(public, read_private_key(private, place.release_password()).public.pem)
+        return
     write_key_pair(private, public, create_private_key(), place.release_password())
 
 

@@ -1,6 +1,6 @@
 """How fast the walk is: a build with nothing to do, `evaluate` to the first command, a native build beside BuildKit.
 
-    WIDESWE_STORE=… WIDESWE_KEYS=… python -m tests.bench.bench_walk [--task ID] [--rounds N] [--folder DIR] [--daemon HOST]
+    WIDESWE_STORE=… WIDESWE_KEYS=… python -m tests.bench.bench_walk [--task ID] [--rounds N] [--folder DIR] [--daemon HOST] [--client DOCKER]
 
 Needs a store in which the task is built, and keys; the store gains a small image (bench-clock-001). Without a docker
 daemon (HOST as DOCKER_HOST has it) the comparisons are left out. Only the ratios within one run say anything about
@@ -68,7 +68,8 @@ class Table:
 
     def row(self, name: str, measure: Callable[[], float], *, rounds: int = 0, against: float = 0.0) -> float:
         """Measure some milliseconds several times; return the median."""
-        measure()
+        if not rounds:
+            measure()
         found = [measure() for _ in range(rounds or self._rounds)]
         middle = statistics.median(found)
         ratio = f"   ratio {middle / against:.3f}" if against else ""
@@ -84,14 +85,14 @@ class Walk:
         self._options = options
         self._folder = folder
         self._place = api.Place(root=ROOT, store_root=_path("WIDESWE_STORE"), keys=_path("WIDESWE_KEYS"))
-        self._docker = ["docker", "-H", options.daemon] if options.daemon else ["docker"]
+        self._docker = [options.client, *(["-H", options.daemon] if options.daemon else [])]
         self._table = Table(options.rounds)
 
     def run(self) -> None:
         load = " ".join(f"{value:.1f}" for value in os.getloadavg())
         sys.stdout.write(f"{self._options.task}, {os.cpu_count()} processors, load {load}\n")
         self.nothing_to_do()
-        has_docker = find_program("docker") is not None and run([*self._docker, "version"]).exit_code == 0
+        has_docker = find_program(self._options.client) is not None and run([*self._docker, "version"]).exit_code == 0
         if has_docker:
             self.builds()
         else:
@@ -219,6 +220,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--folder", default=None)
     parser.add_argument("--daemon", default="")
+    parser.add_argument("--client", default="docker")
     options = parser.parse_args()
     compileall.compile_dir(ROOT / "packager", quiet=1)
     prepare_process()
