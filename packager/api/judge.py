@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 from packager.api.place import EVALUATOR_KEY, PLATFORM, Place
 from packager.api.ship import keygen, sign, trusted_keys, verify
 from packager.base.errors import InputError, IntegrityError, TrustError, UsageError
-from packager.base.files import full_disk_trouble, write_atomic
+from packager.base.files import full_disk_trouble, is_there, write_atomic
 from packager.base.progress import Event, Progress, silent
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def _open(place: Place, store: Store, image: StoredImage, task: str) -> SealCont
     from packager.seal.identities import read_identities
 
     path = place.keys / EVALUATOR_KEY
-    if not path.is_file():
+    if not is_there(path):
         raise InputError("there is no evaluator key to open the seal with", where=str(path), hint="wideswe-pack keygen")
     evaluators = "\n".join(read_identities(path))
     identity = open_grants(store, image.record.grants, evaluators)

@@ -13,9 +13,11 @@ import contextlib
 import io
 import os
 from typing import IO, TYPE_CHECKING
+from urllib.parse import quote, unquote
 
 from packager.base.digests import BLOCK_BYTES, Digest, digest_of, hex_of, parse_digest
 from packager.base.errors import InputError, IntegrityError, WorldError
+from packager.base.files import read_file
 from packager.store.blobs import BlobReader, BlobWriter, Temporary
 from packager.store.disk import DISK
 from packager.store.locks import hold
@@ -34,7 +36,7 @@ PARTIAL_PREFIX = "pull-"
 """How the names of downloads in `tmp/` begin that the next run continues."""
 
 _RECORD_MODE = 0o644
-_WORDS = str.maketrans("-._~@:+=", "xxxxxxxx")
+_RECORD_LIMIT_BYTES = 64 << 20
 
 
 class Store:
@@ -120,8 +122,6 @@ class Store:
 
     def names(self, kind: str) -> list[str]:
         """Return the names of a kind in order."""
-        from urllib.parse import unquote  # noqa: PLC0415 - slow to import
-
         folder = self.root / "names" / _safe(kind)
         return sorted(unquote(path.name) for path in folder.iterdir()) if folder.is_dir() else []
 
@@ -236,15 +236,13 @@ def _safe(name: str) -> str:
     """Return a name as one part of a path."""
     if name in ("", ".", ".."):
         raise InputError(f"expected a name, found {name!r}", where="store")
-    if name.isascii() and name.translate(_WORDS).isalnum():
-        return name
-    from urllib.parse import quote  # noqa: PLC0415 - slow to import
-
     return quote(name, safe="@:+=")
 
 
 def _read_file(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
+        return read_file(path, limit=_RECORD_LIMIT_BYTES)
+    except InputError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return None
+        raise
