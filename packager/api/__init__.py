@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect
     from packager.api.machine import can_build, collect_garbage, doctor, images_in
     from packager.api.place import Place
-    from packager.api.ship import keygen, pull, push, sign, verify
+    from packager.api.ship import Keys, Shipped, keygen, pull, push, sign, verify
 
 __all__ = [
     "Audited",
     "EvaluationRequest",
+    "Keys",
     "Place",
+    "Shipped",
     "audit",
     "build",
     "can_build",
@@ -48,7 +50,7 @@ _HOMES = {
     "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect"),
     "machine": ("can_build", "collect_garbage", "doctor", "images_in"),
     "place": ("Place",),
-    "ship": ("keygen", "pull", "push", "sign", "verify"),
+    "ship": ("Keys", "Shipped", "keygen", "pull", "push", "sign", "verify"),
 }
 
 if not TYPE_CHECKING:

@@ -6,11 +6,11 @@ import os
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from packager.api.place import PLATFORM, ROOT_SECRET, SUITE, VERSION, Place
+from packager.api.place import LOCK_LIMIT_BYTES, PLATFORM, ROOT_SECRET, SUITE, VERSION, Place
 from packager.base.canonical import LIMIT_BYTES, format_canonical, parse_json
 from packager.base.digests import hex_of
 from packager.base.errors import InputError, PackError
-from packager.base.files import full_disk_trouble, write_atomic
+from packager.base.files import full_disk_trouble, is_there, read_file, write_atomic
 from packager.base.progress import Event, Progress, silent
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def list_tasks(place: Place) -> tuple[TaskRow, ...]:
     rows = []
     for path in sorted((place.root / "recipes").glob("*.yaml")):
         recipe = place.recipe(path.stem)
-        kinds = [kind for kind in ("lock", "expected") if place.file(recipe.id, PLATFORM, kind).is_file()]
+        kinds = [kind for kind in ("lock", "expected") if is_there(place.file(recipe.id, PLATFORM, kind))]
         state = ("recipe", "locked", "validated")[len(kinds)] if recipe.id not in built else "built"
         targets = tuple(target.name for target in recipe.targets)
         rows.append(TaskRow(recipe.id, recipe.kind, recipe.relation, targets, len(recipe.contexts), state))
@@ -132,7 +132,7 @@ def lock(
 
 def _old_lock(place: Place, task: str, platform: str) -> tuple[Lock | None, str]:
     """Return the lock that is there, or why there is none to compare with."""
-    if not place.file(task, platform, "lock").is_file():
+    if not is_there(place.file(task, platform, "lock")):
         return None, "new"
     try:
         return place.lock(task, platform), ""
@@ -165,9 +165,9 @@ def _resolve(place: Place, task: str, platform: str, progress: Progress) -> tupl
             progress,
             pull=lambda image: pull_base(image, store, platform=platform, progress=progress),
         )
-        resolved = trees.locked_in(resolver.resolve(recipe))
+        resolved = trees.locked_in(resolver.resolve(recipe), store)
         fetch_blobs(resolved.blobs(), store, clients, progress=progress)
-        task_build = TaskBuild(recipe, resolved, template, store, repositories, engine, progress, gold=trees.manifests)
+        task_build = TaskBuild(recipe, resolved, template, store, repositories, engine, progress)
         recording = record_fetches(
             task_build.builder(), task_build.instructions(sealed=False), lambda: Recorder(store, clients)
         )
@@ -181,23 +181,26 @@ def fetch(
 ) -> Fetched:
     """Get every locked input into the store; with `into`, also lay them out as a folder for --inputs."""
     from packager.api.base_image import fetch_base
+    from packager.api.gold import keep_manifests
     from packager.lock.answers import answer_digests, locked_answer
     from packager.lock.clients import Clients
     from packager.lock.fetch import fetch_blobs
 
     store, locked, recipe = place.store(), place.lock(task, platform), place.recipe(task)
     repositories = place.repositories(recipe)
-    answer = answer_digests(locked)
+    answer = (*answer_digests(locked), *locked.files.manifests.values())
     digests = {blob.digest: blob.size for blob in locked.blobs()}
     digests.update({repo.pack_digest: repo.pack_size for repo in locked.repos})
+    store.sweep()
     with store.lease():
         fetch_blobs(locked.blobs(), store, Clients(), progress, sources=_sources(place, task, platform))
         for repo in locked.repos:
             if not store.has(repo.pack_digest, repo.pack_size):
                 progress(Event("fetch", message=f"repository {repo.name}"))
                 repositories.fetch(repo)
-        if not all(map(store.has, answer)):
+        if not all(map(store.has, answer_digests(locked))):
             locked_answer(recipe, locked, store=store, repositories=repositories)
+        keep_manifests(recipe, locked, store, repositories)
         digests.update({digest: store.path(digest).stat().st_size for digest in answer})
         digests.update(fetch_base(recipe.base.image, locked, store, progress=progress))
         if into is not None:
@@ -210,7 +213,9 @@ def _sources(place: Place, task: str, platform: str) -> tuple[Source, ...]:
     from packager.lock.sources import parse_sources
 
     path = place.file(task, platform, "sources")
-    return parse_sources(path.read_bytes(), where=str(path)) if path.is_file() else ()
+    if not is_there(path):
+        return ()
+    return parse_sources(read_file(path, limit=LOCK_LIMIT_BYTES), where=str(path))
 
 
 def _lay_out(source: Path, target: Path) -> None:
@@ -242,10 +247,10 @@ def build(place: Place, task: str, *, platform: str = PLATFORM, progress: Progre
     from packager.build.known import build_key
 
     path = place.keys / ROOT_SECRET
-    if not path.is_file():
+    if not is_there(path):
         raise InputError("there is no suite root secret to seal with", where=str(path), hint="wideswe-pack keygen")
     store = place.store()
-    key = build_key(place.root, task, platform=platform, secret=path.read_bytes())
+    key = build_key(place.root, task, platform=platform, secret=read_file(path, limit=LIMIT_BYTES))
     kept = store.result(key)
     built = None if kept is None else _still_there(place, task, kept)
     if built is None:
@@ -296,9 +301,9 @@ def _expected(place: Place, task_build: TaskBuild, environment: Digest) -> dict[
 
     task, lock = task_build.recipe.id, task_build.lock
     path = place.file(task, lock.platform, "expected")
-    if not path.is_file():
+    if not is_there(path):
         return None
-    seen_in, cases = read_expected(path.read_bytes(), where=str(path))
+    seen_in, cases = read_expected(read_file(path, limit=LOCK_LIMIT_BYTES), where=str(path))
     subject = subject_of(environment, lock.files, profile_of(task_build.recipe))
     if seen_in != subject:
         raise InputError(

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from packager.base.digests import digest_of
-from packager.base.errors import InputError, WorldError
+from packager.base.errors import InputError, IntegrityError, WorldError
 from packager.evaluate.patches import apply_patch
 from packager.evaluate.trees import Kind, shown
 from packager.lock.answers import manifests_tar, read_gold
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from packager.lock.model import Lock
     from packager.lock.repositories import Repositories
     from packager.recipe.model import Recipe, Target
+    from packager.store.store import Store
 
 
 class CommitTree:
@@ -138,18 +138,14 @@ class GoldTrees:
     recipe: Recipe
     by_target: Mapping[str, Manifests]
 
-    def manifests(self, target: str) -> Iterable[Entry]:
-        """Return a target's manifests after gold."""
-        return self.by_target[target].gold
-
     def changed(self) -> tuple[str, ...]:
         """Return the targets whose dependencies gold changes."""
         wanted = (target.name for target in self.recipe.targets if target.dependencies)
         return tuple(name for name in wanted if self.by_target[name].change)
 
-    def locked_in(self, lock: Lock) -> Lock:
-        """Return a lock that pins the manifests of those targets whose dependencies gold changes."""
-        pinned = {name: digest_of(manifests_tar(self.by_target[name].gold)) for name in self.changed()}
+    def locked_in(self, lock: Lock, store: Store) -> Lock:
+        """Return a lock that pins the manifests of targets whose dependencies gold changes; the store keeps them."""
+        pinned = {name: store.put(manifests_tar(self.by_target[name].gold)) for name in self.changed()}
         return replace(lock, files=replace(lock.files, manifests=pinned))
 
     def files_by_step(self) -> dict[str, dict[str, bytes]]:
@@ -171,13 +167,14 @@ def read_gold_trees(recipe: Recipe, repositories: Repositories) -> GoldTrees:
     return GoldTrees(recipe, {target.name: apply_gold(recipe, target, repositories) for target in recipe.targets})
 
 
-@dataclass(frozen=True)
-class LazyGold:
-    """Gold's manifests for a build; gold is read only if a layer with them is not known yet."""
-
-    recipe: Recipe
-    repositories: Repositories
-
-    def manifests(self, target: str) -> Iterable[Entry]:
-        """Return a target's manifests after gold."""
-        return apply_gold(self.recipe, self.recipe.target(target), self.repositories).gold
+def keep_manifests(recipe: Recipe, lock: Lock, store: Store, repositories: Repositories) -> None:
+    """Make sure that the store holds the manifests that a lock pins; absent ones are made again."""
+    for name, digest in sorted(lock.files.manifests.items()):
+        if store.has(digest):
+            continue
+        found = store.put(manifests_tar(apply_gold(recipe, recipe.target(name), repositories).gold))
+        if found != digest:
+            hint = f"wideswe-pack lock --task {recipe.id}"
+            raise IntegrityError(
+                f"expected {digest}, found {found}", where=f"{recipe.id}: manifests of {name} after gold", hint=hint
+            )

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 from packager.api.place import EVALUATOR_KEY, PLATFORM, Place
 from packager.api.ship import keygen, sign, trusted_keys, verify
 from packager.base.errors import InputError, IntegrityError, TrustError, UsageError
-from packager.base.files import full_disk_trouble, write_atomic
+from packager.base.files import full_disk_trouble, is_there, write_atomic
 from packager.base.progress import Event, Progress, silent
 
 if TYPE_CHECKING:
@@ -121,16 +121,16 @@ class Audited:
 @full_disk_trouble("evaluate")
 def evaluate(place: Place, task: str, request: EvaluationRequest, *, progress: Progress = silent) -> Verdict:
     """Verify a task's image, open its seal, apply the patches, run the hidden tests and return the verdict."""
-    from packager.evaluate.judge import Judge
+    from packager.evaluate.judge import Judge, read_image
     from packager.evaluate.verdict import format_verdict
     from packager.trust.verify import verify_again
 
     engine = place.engine_now()
     store = place.store()
     with store.lease():
-        keys = trusted_keys(place, request.public_keys)
-        refuse_unverified(verify_again(place.record(task), store, public_keys=keys, progress=progress), task)
-        image = _image(place, store, task)
+        keys, record = trusted_keys(place, request.public_keys), place.record(task)
+        refuse_unverified(verify_again(record, store, public_keys=keys, progress=progress), task)
+        image = read_image(store, record)  # the record that was verified, whatever a pull makes of it meanwhile
         contents = _open(place, store, image, task)
         patches = request.read(task, contents)
         verdict = Judge(engine, store, progress).judge(image, contents, patches)
@@ -171,7 +171,7 @@ def _open(place: Place, store: Store, image: StoredImage, task: str) -> SealCont
     from packager.seal.identities import read_identities
 
     path = place.keys / EVALUATOR_KEY
-    if not path.is_file():
+    if not is_there(path):
         raise InputError("there is no evaluator key to open the seal with", where=str(path), hint="wideswe-pack keygen")
     evaluators = "\n".join(read_identities(path))
     identity = open_grants(store, image.record.grants, evaluators)

@@ -6,8 +6,10 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from packager.base.canonical import LIMIT_BYTES
 from packager.base.digests import digest_of
 from packager.base.errors import InputError, UsageError
+from packager.base.files import is_there, read_file, read_text_file
 from packager.store.store import Store
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ RELEASE_KEY = "release.key"
 RELEASE_PUBLIC_KEY = "release.pub"
 ROOT_SECRET = "root.key"  # noqa: S105 - the name of a file
 EVALUATOR_KEY = "evaluator.key"
+LOCK_LIMIT_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class Place:
         """Return the text of a recipe's template."""
         from packager.build.render import template_path
 
-        return template_path(self.root / "images", recipe).read_text()
+        return read_text_file(template_path(self.root / "images", recipe), limit=LIMIT_BYTES)
 
     def dockerfile_digest(self, recipe: Recipe, platform: str, *, gold: Collection[str]) -> Digest:
         """Return the digest of a recipe's Dockerfile without the seal; a template that renders the same is the same."""
@@ -87,9 +90,9 @@ class Place:
         from packager.lock.model import parse_lock
 
         path = self.file(task, platform, "lock")
-        if not path.is_file():
+        if not is_there(path):
             raise InputError("there is no lock", where=str(path), hint=f"wideswe-pack lock --task {task}")
-        return parse_lock(path.read_bytes(), where=str(path))
+        return parse_lock(read_file(path, limit=LOCK_LIMIT_BYTES), where=str(path))
 
     def repositories(self, recipe: Recipe) -> Repositories:
         """Return where a recipe's repositories come from."""
@@ -111,7 +114,6 @@ class Place:
 
     def task_build(self, task: str, platform: str, progress: Progress) -> TaskBuild:
         """Return a locked task, ready to be built; a lock that no longer fits its recipe is refused."""
-        from packager.api.gold import LazyGold
         from packager.build.task import TaskBuild
         from packager.lock.resolve import refuse_drift, wanted_of
 
@@ -120,9 +122,7 @@ class Place:
         dockerfile = self.dockerfile_digest(recipe, platform, gold=lock.files.manifests)
         refuse_drift(lock, wanted_of(recipe, dockerfile=dockerfile, platform=platform))
         template = self.template(recipe)
-        repositories = self.repositories(recipe)
-        gold = LazyGold(recipe, repositories).manifests
-        return TaskBuild(recipe, lock, template, self.store(), repositories, engine, progress, gold=gold)
+        return TaskBuild(recipe, lock, template, self.store(), self.repositories(recipe), engine, progress)
 
     def record(self, task: str) -> ImageRecord:
         """Return what the store knows of a task's image."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from packager.api.place import EVALUATOR_KEY, RELEASE_KEY, RELEASE_PUBLIC_KEY, ROOT_SECRET, SUITE, VERSION, Place
 from packager.base.errors import InputError, UsageError
-from packager.base.files import full_disk_trouble
+from packager.base.files import full_disk_trouble, is_there, write_atomic
 from packager.base.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def keygen(place: Place, *, evaluator_only: bool = False) -> Keys:
     release, public, root, evaluator = (
         place.keys / name for name in (RELEASE_KEY, RELEASE_PUBLIC_KEY, ROOT_SECRET, EVALUATOR_KEY)
     )
-    if not evaluator_only and not release.exists():
+    if not evaluator_only and not (release.exists() and public.exists()):
         _make_release_key(place, release, public)
     if not evaluator_only and not root.exists():
         write_root(root, create_root())
@@ -61,9 +61,12 @@ def keygen(place: Place, *, evaluator_only: bool = False) -> Keys:
 
 
 def _make_release_key(place: Place, private: Path, public: Path) -> None:
-    from packager.trust.keyfiles import write_key_pair
+    from packager.trust.keyfiles import read_private_key, write_key_pair
     from packager.trust.keys import create_private_key
 
+    if private.exists():  # an earlier call was killed between the two files
+        write_atomic(public, read_private_key(private, place.release_password()).public.pem)
+        return
     write_key_pair(private, public, create_private_key(), place.release_password())
 
 
@@ -125,6 +128,7 @@ def pull(place: Place, reference: str, *, progress: Progress = silent) -> Shippe
 
     parsed = parse_reference(bare_home(reference))
     store = place.store()
+    store.sweep()
     with store.lease():
         record = pull_image(parsed, store, progress=progress)
         task = _labelled_task(store, record, where=reference)
@@ -165,7 +169,7 @@ def trusted_keys(place: Place, public_keys: Sequence[str]) -> list[PublicKey]:
     from packager.trust.keyfiles import read_public_key
 
     paths = [Path(path) for path in public_keys] or [place.keys / RELEASE_PUBLIC_KEY]
-    missing = [path for path in paths if not path.is_file()]
+    missing = [path for path in paths if not is_there(path)]
     if missing:
         raise InputError("there is no public key to verify with", where=str(missing[0]), hint="--key FILE")
     return [read_public_key(path) for path in paths]

@@ -1,13 +1,14 @@
-"""Files that are either whole or absent: written beside their place, flushed, then renamed; and what disks say."""
+"""Files that are either whole or absent: written beside their place, flushed, then renamed; read within bounds."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import stat
 from typing import TYPE_CHECKING
 
-from packager.base.errors import WorldError
+from packager.base.errors import InputError, WorldError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,3 +69,46 @@ def _write(path: Path, data: bytes, mode: int) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def read_file(path: Path, *, limit: int) -> bytes:
+    """Return the bytes of a file; a folder, a pipe, a device, too many bytes or nothing there are an InputError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot be read: {_reason(error)}", where=str(path)) from error
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise InputError("expected a file, found something else", where=str(path))
+        with os.fdopen(descriptor, "rb", closefd=False) as stream:
+            data = stream.read(limit + 1)
+    except OSError as error:
+        raise InputError(f"cannot be read: {_reason(error)}", where=str(path)) from error
+    finally:
+        os.close(descriptor)
+    if len(data) > limit:
+        raise InputError(f"expected at most {limit} bytes, found more", where=str(path))
+    return data
+
+
+def read_text_file(path: Path, *, limit: int) -> str:
+    """Return the text of a file that a person named; what is not UTF-8 is an InputError."""
+    try:
+        return read_file(path, limit=limit).decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8: {error.reason} at byte {error.start}", where=str(path)) from error
+
+
+def is_there(path: Path) -> bool:
+    """Say whether there is anything at `path`; a folder that may not be searched is an InputError, not a no."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return path.is_symlink()
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot be read: {_reason(error)}", where=str(path)) from error
+    return True
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return str(error) if isinstance(error, ValueError) else error.strerror or str(error)

@@ -242,10 +242,8 @@ class Builder:
     def _failure(self, instruction: Instruction, log: Log, ended: Ended, refused: Iterable[str]) -> PackError:
         where = f"step {instruction.step}" if instruction.step else f"Dockerfile:{instruction.line}"
         text = log.tail().decode(errors="replace").strip()
-        lines = [f"exit code {ended.exit_code} from: {instruction.arguments}"]
-        lines += filter(None, [text])
-        lines += list(dict.fromkeys(refused))[:_REFUSED_SHOWN]
-        reason = "\n".join(lines)
+        lines = [f"exit code {ended.exit_code} from: {instruction.arguments}", *filter(None, [text])]
+        reason = "\n".join([*lines, *list(dict.fromkeys(refused))[:_REFUSED_SHOWN]])
         if _NO_SPACE in text or shutil.disk_usage(self.store.root).free < _ROOM_BYTES:
             return WorldError(f"the disk is full; {reason}", where=where, hint=NO_SPACE_HINT)
         return InputError(reason, where=where)

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from packager.base.canonical import format_readable
 from packager.base.digests import digest_of
-from packager.base.errors import InputError, IntegrityError
 from packager.build.execute import Input
 from packager.build.render import toolchain_kinds
-from packager.lock.answers import manifests_tar
+from packager.lock.answers import LIMIT_BYTES, read_manifests_tar
 from packager.lock.bootstrap import CONFIGURE_SCRIPT, MOUNT_POINTS, Deb, bootstrap_entries
 from packager.lock.toolchains import toolchain_entries
-from packager.oci.entries import Entry, Kind, file_entry
+from packager.oci.entries import Kind, file_entry
 from packager.recipe.globs import matches_any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from packager.base.digests import Digest
     from packager.lock.model import Lock, LockedRepo
     from packager.lock.repositories import Checkout, Repositories
+    from packager.oci.entries import Entry
     from packager.recipe.model import Recipe
     from packager.store.store import Store
 
@@ -33,24 +32,13 @@ TASK_PATH = b"opt/wideswe/task.json"
 PROMPT_PATH = b"opt/wideswe/prompt.md"
 
 
-GoldManifests = Callable[[str], Iterable[Entry]]
-"""By a target's name, the files that its dependency commands read as they are after gold, below its checkout."""
-
-
-def no_gold(target: str) -> Iterable[Entry]:
-    """Stand for GoldManifests where no gold changes any manifest."""
-    raise InputError("gold's manifests are not at hand", where=target)
-
-
-def task_inputs(
-    recipe: Recipe, lock: Lock, *, store: Store, repositories: Repositories, gold: GoldManifests = no_gold
-) -> dict[str, Input]:
+def task_inputs(recipe: Recipe, lock: Lock, *, store: Store, repositories: Repositories) -> dict[str, Input]:
     """Return the inputs of a task's Dockerfile by their path in the context, without the sealed one."""
     found = {"mountpoints": _mount_points(), "task": _task(recipe, lock)}
     if lock.base.image is None:
         found["bootstrap"] = _bootstrap(lock, store)
     for name, digest in lock.files.manifests.items():
-        found[f"gold-manifests-{name}"] = _gold_manifests(name, digest, gold)
+        found[f"gold-manifests-{name}"] = _gold_manifests(name, digest, store)
     for kind in toolchain_kinds(recipe):
         found[f"toolchain-{kind}"] = _toolchain(kind, lock, store)
     locked = {repo.name: repo for repo in lock.repos}
@@ -111,13 +99,10 @@ class _Repository:
         return Input(spec, lambda _: choose(self._repositories.locked(self._locked)))
 
 
-def _gold_manifests(name: str, digest: Digest, gold: GoldManifests) -> Input:
+def _gold_manifests(name: str, digest: Digest, store: Store) -> Input:
     def entries(_: Path) -> Iterable[Entry]:
-        files = list(gold(name))
-        found = digest_of(manifests_tar(files))
-        if found != digest:
-            raise IntegrityError(f"expected {digest}, found {found}", where=f"gold manifests of {name}")
         place = f"workspace/{name}/".encode()
+        files = read_manifests_tar(store.read(digest, LIMIT_BYTES))
         return (replace(entry, path=place + entry.path) for entry in files)
 
     return Input({"kind": "gold-manifests", "name": name, "digest": digest}, entries)

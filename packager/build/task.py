@@ -11,7 +11,7 @@ from packager.build.assemble import Image, assemble_image
 from packager.build.dockerfile import Instruction, parse_dockerfile
 from packager.build.execute import Builder, Stage
 from packager.build.image import image_stage
-from packager.build.inputs import GoldManifests, no_gold, seal_input, task_inputs
+from packager.build.inputs import seal_input, task_inputs
 from packager.build.record import dependency_steps, replay_fetches
 from packager.build.render import render_dockerfile
 
@@ -34,7 +34,6 @@ class TaskBuild:
     repositories: Repositories
     engine: Engine
     progress: Progress = silent
-    gold: GoldManifests = no_gold
 
     def dockerfile(self, *, sealed: bool) -> str:
         """Return the Dockerfile."""
@@ -56,7 +55,7 @@ class TaskBuild:
         return Builder(
             store=self.store,
             engine=self.engine,
-            inputs=task_inputs(self.recipe, lock, store=self.store, repositories=self.repositories, gold=self.gold),
+            inputs=task_inputs(self.recipe, lock, store=self.store, repositories=self.repositories),
             fetches=replay_fetches(self.store, steps, lock.fetches, lock.absent),
             images=self._base_image,
             platform=lock.platform,

@@ -18,6 +18,7 @@ import click
 from packager import __version__
 from packager.base.errors import PackError, UsageError, WorldError
 from packager.cli.place import Options
+from packager.cli.screen import printable
 
 _VERBS = {
     "list": "author",
@@ -148,10 +149,10 @@ def main() -> NoReturn:
         error.show()
         code = UsageError.exit_code
     except PackError as error:
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(printable(f"error: {error}\n"))
         code = error.exit_code
     except OSError as error:
-        sys.stderr.write(f"error: {_told(error)}\n")
+        sys.stderr.write(printable(f"error: {_told(error)}\n"))
         _write_no_more()
         code = WorldError.exit_code
     except Exception:  # noqa: BLE001 - the last place where anything can be reported

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from packager.base.canonical import LIMIT_BYTES
 from packager.base.errors import InputError, UsageError
+from packager.base.files import is_there, read_text_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -86,13 +88,14 @@ class Mirrors(Mapping[str, str]):
 
     @cached_property
     def _read(self) -> dict[str, str]:
-        if not self._config.is_file():
+        if not is_there(self._config):
             return {}
         import yaml
 
+        text = read_text_file(self._config, limit=LIMIT_BYTES)
         try:
-            value = yaml.safe_load(self._config.read_text()) or {}
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            value = yaml.safe_load(text) or {}
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
             raise InputError(f"not YAML: {error}", where=str(self._config)) from error
         mirrors = value.get("mirrors", {}) if isinstance(value, dict) else None
         if not isinstance(mirrors, dict):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sys
 import threading
 import time
-from dataclasses import asdict, is_dataclass
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from packager.cli.place import Options
 
 _PLAIN_INTERVAL_S = 5.0
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 @contextlib.contextmanager
@@ -49,7 +52,7 @@ class _Lines:
                 return
             self._last[event.task] = now
         count = f" {event.done}/{event.total} {event.unit}" if event.total else ""
-        sys.stderr.write(f"{event.task}{count} {event.message}".rstrip() + "\n")
+        sys.stderr.write(printable(f"{event.task}{count} {event.message}".rstrip()) + "\n")
 
 
 class _Bars:
@@ -74,7 +77,9 @@ class _Bars:
             if event.task not in self._tasks:
                 self._tasks[event.task] = self._progress.add_task(event.task, total=None, message="")
             task = self._tasks[event.task]
-            self._progress.update(task, completed=event.done, total=event.total or None, message=event.message[:80])
+            self._progress.update(
+                task, completed=event.done, total=event.total or None, message=printable(event.message[:80])
+            )
             if event.finished:
                 self._progress.remove_task(self._tasks.pop(event.task))
 
@@ -96,14 +101,19 @@ class _Bars:
 
 def show(options: Options, value: object, text: str) -> None:
     """Print a result: `text` for people, or `value` as one line of JSON."""
-    click.echo(json.dumps(plain(value), sort_keys=True, ensure_ascii=False) if options.as_json else text)
+    click.echo(json.dumps(plain(value), sort_keys=True, ensure_ascii=True) if options.as_json else printable(text))
+
+
+def printable(text: str) -> str:
+    """Return text without what a terminal would obey: patches, reports and images may hold anything."""
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def plain(value: object) -> object:
-    """Return dataclasses, tuples, paths and enums as JSON values."""
+    """Return dataclasses, tuples, paths, enums and mappings of any kind as JSON values."""
     if is_dataclass(value) and not isinstance(value, type):
-        return plain(asdict(value))
-    if isinstance(value, dict):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, Enum):
         return plain(value.value)

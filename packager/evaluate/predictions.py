@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from packager.base.canonical import parse_json
 from packager.base.digests import Digest, digest_of
 from packager.base.errors import InputError
+from packager.base.files import read_file
 from packager.base.problems import Problem, refuse
 from packager.evaluate.patch_format import MAX_PATCH_BYTES, parse_patch
 from packager.evaluate.patch_names import strip_parts
@@ -114,16 +115,23 @@ def read_patch(path: Path) -> bytes:
     return data
 
 
+def _list(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=str(folder)) from error
+
+
 def _read_directory(path: Path) -> Predictions:
     by_task: dict[str, dict[str, bytes]] = {}
-    for place in [path, *sorted(one for one in path.iterdir() if one.is_dir())]:
+    for place in [path, *(one for one in _list(path) if one.is_dir())]:
         task = _ANY if place == path else place.name
-        for file in sorted(one for one in place.iterdir() if one.suffix in _SUFFIXES):
+        for file in [one for one in _list(place) if one.suffix in _SUFFIXES]:
             target = file.name.removesuffix(file.suffix)
             found = by_task.setdefault(task, {})
             if target in found:
                 raise InputError(f"two patches for {target}", where=os.fspath(place))
-            found[target] = read_patch(file)
+            found[target] = read_file(file, limit=MAX_PATCH_BYTES)
     if not by_task:
         raise InputError("no .patch or .diff file", where=str(path), hint="name them <target>.patch")
     return Predictions({task: Prediction(patches) for task, patches in by_task.items()})

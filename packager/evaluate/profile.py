@@ -5,18 +5,27 @@ The profile travels inside the seal, so that an image alone is enough to judge a
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+import re
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING
 
 from packager.base.canonical import format_readable, parse_json
 from packager.base.errors import InputError
+from packager.base.paths import parse_relative
 from packager.build.commands import in_build_order, prepare_command
+from packager.oci.descriptor import expect_list, expect_object
+from packager.recipe.globs import parse_glob
 from packager.sandbox.engine import Limits
 
 if TYPE_CHECKING:
     from packager.recipe.model import Recipe, Target
 
 SCHEMA = "wideswe-evaluation/1"
+_WHERE = "evaluation profile"
+_TEXTS = ("name", "prepare", "run", "workdir", "results", "report")
+_MOST = {"cpus": 4096, "memory_bytes": 1 << 44, "pids": 1 << 22}
+_MOST_SECONDS = 7 * 24 * 3600
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -61,22 +70,59 @@ def format_profile(profile: Profile) -> bytes:
 
 
 def parse_profile(data: bytes) -> Profile:
-    """Return the profile that `format_profile` wrote, or raise InputError."""
-    value = parse_json(data, where="evaluation profile")
-    try:
-        if value["schema"] != SCHEMA:
-            raise InputError(f"expected {SCHEMA}, found {value['schema']!r}", where="evaluation profile")
-        targets = tuple(_parse_target(item) for item in value["targets"])
-        return Profile(str(value["task"]), targets, Limits(**value["limits"]))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"not a profile: {error!r}", where="evaluation profile") from error
-
-
-def _parse_target(item: dict[str, Any]) -> TargetProfile:
-    pairs = tuple(sorted((str(name), str(text)) for name, text in item["env"].items()))
-    return TargetProfile(
-        **{**item, "timeout_s": float(item["timeout_s"]), "env": pairs, "protect": tuple(map(str, item["protect"]))}
+    """Return the profile that `format_profile` wrote, or raise InputError: nothing in it is believed unseen."""
+    plain = expect_object(parse_json(data, where=_WHERE), where=_WHERE)
+    if plain.get("schema") != SCHEMA:
+        raise InputError(f"expected {SCHEMA}, found {str(plain.get('schema'))[:80]!r}", where=_WHERE)
+    targets = tuple(
+        _parse_target(item, where=f"{_WHERE}: targets[{number}]")
+        for number, item in enumerate(expect_list(plain.get("targets"), where=f"{_WHERE}: targets"))
     )
+    if not targets or len({target.name for target in targets}) != len(targets):
+        raise InputError("expected targets, each with a name of its own", where=f"{_WHERE}: targets")
+    limits = expect_object(plain.get("limits"), where=f"{_WHERE}: limits")
+    if set(limits) != set(_MOST):
+        raise InputError(f"expected {', '.join(_MOST)}", where=f"{_WHERE}: limits")
+    numbers = {key: _whole(limits[key], most, where=f"{_WHERE}: limits.{key}") for key, most in _MOST.items()}
+    return Profile(_text(plain.get("task"), where=f"{_WHERE}: task"), targets, Limits(**numbers))
+
+
+def _parse_target(value: object, *, where: str) -> TargetProfile:
+    item = expect_object(value, where=where)
+    keys = {field.name for field in fields(TargetProfile)}
+    if set(item) != keys:
+        raise InputError(f"expected {', '.join(sorted(keys))}", where=where)
+    texts = {key: _text(item[key], where=f"{where}.{key}") for key in _TEXTS}
+    if "/" in parse_relative(texts["name"], where=f"{where}.name") or texts["name"] == ".":
+        raise InputError(f"expected one name, found {texts['name'][:80]!r}", where=f"{where}.name")
+    if texts["workdir"] != ".":
+        parse_relative(texts["workdir"], where=f"{where}.workdir")
+    env = expect_object(item["env"], where=f"{where}.env")
+    protect = expect_list(item["protect"], where=f"{where}.protect")
+    return TargetProfile(
+        **texts,
+        timeout_s=float(_whole(item["timeout_s"], _MOST_SECONDS, where=f"{where}.timeout_s")),
+        env=tuple(sorted((_name(name, where=f"{where}.env"), _text(env[name], where=f"{where}.env")) for name in env)),
+        protect=tuple(parse_glob(_text(glob, where=f"{where}.protect"), where=f"{where}.protect") for glob in protect),
+    )
+
+
+def _text(value: object, *, where: str) -> str:
+    if not isinstance(value, str) or "\0" in value or _SURROGATES.search(value):
+        raise InputError(f"expected text without NUL, found {str(value)[:80]!r}", where=where)
+    return value
+
+
+def _name(value: str, *, where: str) -> str:
+    if not _text(value, where=where) or "=" in value:
+        raise InputError(f"expected the name of a variable, found {value[:80]!r}", where=where)
+    return value
+
+
+def _whole(value: object, most: int, *, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise InputError(f"expected a whole number from 1 to {most}, found {str(value)[:40]}", where=where)
+    return value
 
 
 def _target(recipe: Recipe, target: Target) -> TargetProfile:

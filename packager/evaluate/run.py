@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 REPORT_FOLDER = f"{ROOM_IN_TREE}/report"
 PREPARE_TIMEOUT_S = 1800.0
+PREPARE_FACTOR = 10
+"""Times what the tests may take: a patch that hangs while it is loaded must not hold a quick task for half an hour."""
 NO_CHANGE = Patch(b"")
 
 
@@ -126,10 +128,13 @@ class _Run:
             return
         self._session.progress(Event("evaluate", message=f"preparing {target.name}"))
         log = Log(self._session.progress, f"{target.name}/prepare")
-        step = self._command(target, target.prepare, timeout_s=PREPARE_TIMEOUT_S)
+        timeout_s = min(PREPARE_TIMEOUT_S, PREPARE_FACTOR * target.timeout_s)
+        step = self._command(target, target.prepare, timeout_s=timeout_s)
         ended = self._tree.run(step, Streams(log.write, log.write))
         if ended.exit_code != 0:
             reason = f"prepare ended with exit code {ended.exit_code}"
+            if ended.timed_out:
+                reason = f"prepare: not finished after {timeout_s:.0f} s"
             end = End.TIMEOUT if ended.timed_out else End.FINISHED
             self._done[target.name] = Tested(TargetRun(end, Results(reason=reason), reason), ended.seconds, log.tail())
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -145,6 +145,15 @@ def hidden_tar(files: Mapping[str, tuple[int, bytes]]) -> bytes:
     blocks: list[bytes] = []
     write_tar((file_entry(_bytes(path), data, mode=mode) for path, (mode, data) in files.items()), blocks.append)
     return b"".join(blocks)
+
+
+def read_manifests_tar(data: bytes) -> list[Entry]:
+    """Return the files of a tar that `manifests_tar` wrote."""
+    found = []
+    for entry, stream in read_tar(io.BytesIO(data)):
+        if entry.kind is not Kind.DIR:
+            found.append(replace(entry, content=stream.read()) if entry.kind is Kind.FILE else entry)
+    return found
 
 
 def read_hidden_tar(data: bytes) -> HiddenFiles:

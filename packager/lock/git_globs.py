@@ -1,12 +1,10 @@
-"""Globs over the paths of a repository, as git's `:(glob)`: anchored, `*` stays in one folder, `**` does not."""
+"""Which paths of a repository count: the globs of a recipe, over paths as git has them."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from functools import cached_property
 
-from packager.base.errors import InputError
+from packager.recipe.globs import matches_any, parse_glob
 
 
 @dataclass(frozen=True)
@@ -16,61 +14,14 @@ class Globs:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        for glob in (*self.include, *self.exclude):
+            parse_glob(glob, where="globs")
+
     def match(self, path: bytes) -> bool:
-        """Return whether a path counts."""
-        return self._included.fullmatch(path) is not None and self._excluded.fullmatch(path) is None
-
-    @cached_property
-    def _included(self) -> re.Pattern[bytes]:
-        return _compile(self.include or ("**",))
-
-    @cached_property
-    def _excluded(self) -> re.Pattern[bytes]:
-        return _compile(self.exclude)
+        """Return whether a path counts; bytes that are not UTF-8 match as surrogates."""
+        text = path.decode("utf-8", "surrogateescape")
+        return (not self.include or matches_any(self.include, text)) and not matches_any(self.exclude, text)
 
 
 EVERYTHING = Globs()
-
-
-def translate_glob(glob: str) -> str:
-    """Return the regular expression of one glob; a trailing slash means everything below a folder."""
-    if not glob or glob.startswith("/") or "//" in glob or {"..", "."} & set(glob.split("/")):
-        raise InputError(f"expected a glob relative to the repository, found {glob!r}", where="globs")
-    parts = (glob + "**" if glob.endswith("/") else glob).split("/")
-    out = []
-    for number, part in enumerate(parts):
-        last = number == len(parts) - 1
-        if part == "**":
-            out.append(".+" if last else "(?:.+/)?")
-        else:
-            out.append(_translate_part(part, glob) + ("" if last else "/"))
-    return "".join(out)
-
-
-def _translate_part(part: str, glob: str) -> str:
-    out, place = [], 0
-    while place < len(part):
-        letter = part[place]
-        place += 1
-        if letter == "*":
-            out.append("[^/]*")
-        elif letter == "?":
-            out.append("[^/]")
-        elif letter == "[":
-            end = part.find("]", place + 1)
-            if end < 0:
-                raise InputError(f"expected ] after [ in the glob {glob!r}", where="globs")
-            inner = part[place:end].replace("\\", "\\\\").replace("[", "\\[")
-            out.append(f"(?!/)[{'^' + inner[1:] if inner[0] in '!^' else inner}]")
-            place = end + 1
-        else:
-            out.append(re.escape(letter))
-    return "".join(out)
-
-
-def _compile(globs: tuple[str, ...]) -> re.Pattern[bytes]:
-    text = "|".join(f"(?:{translate_glob(glob)})" for glob in globs) or "(?!)"
-    try:
-        return re.compile(text.encode("utf-8", "surrogateescape"), re.DOTALL)
-    except re.error as error:
-        raise InputError(f"not a glob: {error}", where=", ".join(globs)) from error

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from packager.base.canonical import LIMIT_BYTES
 from packager.base.errors import InputError
+from packager.base.files import read_file
 from packager.base.problems import Problem, refuse
 from packager.recipe.checks import CROSS, Fault, Key, format_key, relation_faults
 from packager.recipe.fields import FAULT
@@ -63,11 +65,7 @@ def cutoff_problems(recipe: Recipe, commit_times_s: Mapping[str, int], *, file: 
 
 
 def _read(path: Path) -> tuple[Document, Recipe | None]:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from error
-    document = read_document(data)
+    document = read_document(read_file(path, limit=LIMIT_BYTES))
     if not isinstance(document.value, dict):
         if not document.faults:
             document.faults.append((1, Fault((), "expected keys and values, found something else")))

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from packager.base.canonical import parse_json
+from packager.base.canonical import LIMIT_BYTES, parse_json
 from packager.base.errors import InputError, WorldError
+from packager.base.files import is_there, read_file
 from packager.base.processes import Surroundings, run
 
 if TYPE_CHECKING:
@@ -39,12 +40,9 @@ def find_credentials(host: str, environ: Mapping[str, str]) -> Credentials | Non
     A helper for this host (credHelpers) comes before the helper for all (credsStore), and that before `auths`.
     """
     path = _config_path(environ)
-    if path is None or not path.is_file():
+    if path is None or not is_there(path):
         return None
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise WorldError(f"cannot read docker's configuration: {error.strerror}", where=str(path)) from error
+    data = read_file(path, limit=LIMIT_BYTES)
     config = _expect_object(parse_json(data, where=str(path)), where=str(path))
     helpers = _expect_object(config.get("credHelpers") or {}, where=f"{path}: credHelpers")
     helper = helpers.get(host) or config.get("credsStore")

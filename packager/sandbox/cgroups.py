@@ -91,6 +91,12 @@ def machine_parents() -> dict[str, list[Path]]:
         return {}
 
 
+def writable_controllers() -> list[str]:
+    """Return the controllers that this process can limit commands with."""
+    parents = machine_parents()
+    return [name for name in CONTROLLERS if any(os.access(place, os.W_OK) for place in parents.get(name, ()))]
+
+
 def fresh_name() -> str:
     """Return a name for a group that says whose it is, so that it can be swept when its owner was killed."""
     return f"wideswe-{os.getpid()}-{start_time(os.getpid())}-{next(_COUNTER)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import signal
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -128,7 +129,10 @@ def _mount(directory: Path, target: str, layers: str, flags: int) -> None:
 
 
 def _mount_from(directory: Path, target: str, data: str, flags: int) -> OSError | None:
-    """Mount from inside `directory`, so that names are short, in a thread that has a working directory of its own."""
+    """Mount from inside `directory`, so that names are short, in a thread that has a working directory of its own.
+
+    An interrupt waits until the thread is done: who is interrupted then unmounts what is mounted, not what may yet be.
+    """
     problems: list[OSError] = []
 
     def work() -> None:
@@ -140,6 +144,10 @@ def _mount_from(directory: Path, target: str, data: str, flags: int) -> OSError 
             problems.append(error)
 
     thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        thread.start()
+        thread.join()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return problems[0] if problems else None

@@ -93,14 +93,11 @@ def _overlay() -> Capability:
 
 
 def _control_groups() -> Capability:
-    parents = cgroups.machine_parents()
-    writable = [
-        name for name in cgroups.CONTROLLERS if any(os.access(place, os.W_OK) for place in parents.get(name, ()))
-    ]
+    writable = cgroups.writable_controllers()
     if len(writable) == len(cgroups.CONTROLLERS):
         return Capability("limits", ok=True, detail="memory, processes and processors by control groups")
     lacking = ", ".join(name for name in cgroups.CONTROLLERS if name not in writable)
-    hint = "memory and processes are limited per process instead; run as root for exact limits"
+    hint = "memory is limited per process instead; for exact limits, run as root with /sys/fs/cgroup mounted"
     detail = f"no writable control group for {lacking}"
     return Capability("limits", ok=False, detail=detail, hint=hint, required=False)
 

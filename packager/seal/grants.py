@@ -48,7 +48,7 @@ def open_grants(store: Store, grants: Iterable[Descriptor], evaluators: str) -> 
             data = store.read(descriptor.digest, _MANIFEST_LIMIT_BYTES)
             layers = parse_manifest(data, where=f"grant {descriptor.digest}").layers
         except (InputError, IntegrityError, WorldError) as error:
-            found.damaged.append(str(error))
+            found.damaged.append(error.complaint)
             continue
         for layer in layers:
             found.take(store, layer, evaluators)
@@ -72,7 +72,7 @@ class _Opened:
         except TrustError:
             self.foreign += 1
         except (InputError, IntegrityError, WorldError) as error:
-            self.damaged.append(str(error))
+            self.damaged.append(error.complaint)
 
     def refusal(self) -> TrustError:
         if not self.foreign and not self.damaged:

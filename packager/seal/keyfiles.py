@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from packager.base.errors import InputError, WorldError
+from packager.base.files import read_file
 
 LIMIT_BYTES = 1 << 20
 
@@ -35,14 +36,7 @@ def _link(temporary: Path, path: Path) -> None:
 
 def read_secret_file(path: Path) -> bytes:
     """Return the content of a secret file; errors never show any of it."""
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(LIMIT_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from error
-    if len(data) > LIMIT_BYTES:
-        raise InputError(f"expected at most {LIMIT_BYTES} bytes of key file, found more", where=str(path))
-    return data
+    return read_file(path, limit=LIMIT_BYTES)
 
 
 _HINT = "choose another path, or move the old key to a safe place first: what it opened needs it"

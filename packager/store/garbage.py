@@ -76,13 +76,11 @@ def _collect_blobs(folder: Path, keep: AbstractSet[str]) -> tuple[int, int]:
 
 def _collect_trees(folder: Path, keep: AbstractSet[str], *, scratch: Path) -> int:
     gone = [path for path in _list(folder) if path.name not in keep]
-    for path in gone:
-        discard_tree(path, scratch=scratch)
-    left = [path for path in gone if path.exists()]
+    left = sum(not discard_tree(path, scratch=scratch) for path in gone)
     if left:
         raise WorldError(
-            f"{len(left)} of {len(gone)} trees could not be deleted",
-            where=str(left[0]),
+            f"{left} of {len(gone)} trees could not be deleted",
+            where=str(scratch),
             hint="run it as the user who unpacked them; what his subordinate ids own takes newuidmap to delete",
         )
     return len(gone)

@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote
 
 from packager.base.digests import BLOCK_BYTES, Digest, digest_of, hex_of, parse_digest
 from packager.base.errors import InputError, IntegrityError, WorldError
+from packager.base.files import read_file
 from packager.store.blobs import BlobReader, BlobWriter, Temporary
 from packager.store.disk import DISK
 from packager.store.locks import hold
@@ -35,6 +36,7 @@ PARTIAL_PREFIX = "pull-"
 """How the names of downloads in `tmp/` begin that the next run continues."""
 
 _RECORD_MODE = 0o644
+_RECORD_LIMIT_BYTES = 64 << 20
 
 
 class Store:
@@ -239,6 +241,8 @@ def _safe(name: str) -> str:
 
 def _read_file(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
+        return read_file(path, limit=_RECORD_LIMIT_BYTES)
+    except InputError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return None
+        raise

@@ -41,12 +41,16 @@ def make_tree(disk: Disk, place: Path, fill: Callable[[Path], None], *, scratch:
         os.close(mark)
 
 
-def discard_tree(path: Path, *, scratch: Path) -> None:
-    """Delete a visible tree; it is gone from its place at once, so that a kill leaves no half of it there."""
+def discard_tree(path: Path, *, scratch: Path) -> bool:
+    """Delete a visible tree and say whether all of it is gone.
+
+    It leaves its place at once, so that a kill leaves no half of it there.
+    """
     scratch.mkdir(parents=True, exist_ok=True)
     doomed = scratch / os.urandom(12).hex()
     path.rename(doomed)
     remove_tree(doomed)
+    return not doomed.exists()
 
 
 def remove_tree(path: Path) -> None:

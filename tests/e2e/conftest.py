@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ def author(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Party]:
     kept = os.environ.get(STORE_VARIABLE)
     party = Party(folder, Path(kept) if kept else folder / "store", ROOT)
     party.ask("keygen")
-    built = party.ask("build", "--task", TASK)
+    built = replace(party, inputs=os.environ.get("WIDESWE_INPUTS")).ask("build", "--task", TASK)
     assert built["validated"]
     party.ask("sign", "--task", TASK, "--home", HOME)
     yield party

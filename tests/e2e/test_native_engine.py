@@ -354,6 +354,12 @@ def test_a_sink_that_raises_ends_the_command(tree: NativeTree) -> None:
 # ---- limits
 
 
+needs_groups = pytest.mark.skipif(
+    cgroups.writable_controllers() != list(cgroups.CONTROLLERS), reason="no writable control groups in /sys/fs/cgroup"
+)
+
+
+@needs_groups
 def test_memory_is_limited_and_its_end_is_told(tree: NativeTree) -> None:
     script = "import sys; x = bytearray(400 << 20); sys.stdout.write('survived')"
     command = Command(("/usr/bin/python3", "-c", script), binds=(HOST_USR,), limits=Limits(memory_bytes=100 << 20))
@@ -361,6 +367,7 @@ def test_memory_is_limited_and_its_end_is_told(tree: NativeTree) -> None:
     assert (ended.exit_code, ended.out_of_memory, ended.timed_out, out) == (137, True, False, "")
 
 
+@needs_groups
 def test_processes_are_limited(tree: NativeTree) -> None:
     script = "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 1 & done; wait"
     ended, _, err = run_captured(tree, shell(script, limits=Limits(pids=8)))

@@ -60,9 +60,9 @@ def test_a_plain_user_collects_trees_that_hold_other_owners_files() -> None:
         assert (filled.exit_code, filled.stderr) == (0, b"")
         refused = python("-c", COLLECT_WITHOUT_THE_IDS, str(store))
         assert refused.stderr.decode().endswith(
-            f"packager.base.errors.WorldError: {store}/trees/t: 1 of 1 trees could not be deleted\n"
+            f"packager.base.errors.WorldError: {store}/tmp: 1 of 1 trees could not be deleted\n"
             "hint: run it as the user who unpacked them; what his subordinate ids own takes newuidmap to delete\n"
         )
         done = python("-m", "packager", "--json", "--root", str(place / "suite"), "--store", str(store), "gc")
         assert (done.exit_code, done.stderr) == (0, b"")
-        assert list((store / "trees").iterdir()) == []
+        assert [*(store / "trees").iterdir(), *(store / "tmp").iterdir()] == []

@@ -117,7 +117,6 @@ def lay_out_inputs(place: Path) -> Path:
 def roots_machine(place: Path) -> Machine:
     copy_suite(place / "a/suite", mask=0o022)
     shutil.copytree(place / "keys", place / "a/keys")
-    first, *_ = sorted(os.sched_getaffinity(0))
     return Machine(
         place=place / "a",
         store=place / "a/store",
@@ -128,7 +127,7 @@ def roots_machine(place: Path) -> Machine:
         locale="C",
         zone="Asia/Kathmandu",
         hash_seed="1",
-        cpus=str(first),
+        cpus=",".join(map(str, sorted(os.sched_getaffinity(0)))),
         loopback="ip link set lo up" if find_program("ip") else ":",
         cwd=place / "a/suite",
     )
@@ -179,6 +178,7 @@ def test_root_and_a_plain_user_build_the_same_image_elsewhere(place: Path, memor
         assert "file 4755 0:0 b'usr/bin/su'" in shown[0]
         assert "file 2755 0:42 b'usr/bin/chage'" in shown[0]
         assert "dir 1777 0:0 b'tmp'" in shown[0]
+        _expect_that_he_can_judge(machines[1], inputs)
         _expect_that_he_can_clean_up(machines[1], inputs)
 
 
@@ -190,6 +190,15 @@ def _unusual(store: Store) -> list[str]:
     lines = [line for tar in image.tars(store) for line in describe_tar(tar)]
     short = [" ".join(line.split(" ")[:4]) for line in lines if line.startswith(("file ", "dir "))]
     return [line for line in short if line.split()[1][0] != "0" or line.split()[2] != "0:0"]
+
+
+def _expect_that_he_can_judge(machine: Machine, inputs: Path) -> None:
+    """Validation and audit read the answer from the locked inputs too: here no bundle can be read."""
+    expected = f"lockfiles/{TASK}.linux-amd64.expected.json"
+    (machine.suite / expected).unlink()
+    machine.run(inputs, "validate", "--task", TASK)
+    assert (machine.suite / expected).read_bytes() == (ROOT / expected).read_bytes()
+    assert machine.run(inputs, "audit", "--task", TASK) == "[]\n"
 
 
 def _expect_that_he_can_clean_up(machine: Machine, inputs: Path) -> None:

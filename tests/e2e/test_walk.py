@@ -91,9 +91,10 @@ def test_a_lab_without_any_network_pulls_verifies_and_evaluates(
     assert found["pull"]["answer"]["manifest"] == author.record.manifest.digest
     assert found["verify"]["exit_code"] == 0
     checks = found["verify"]["answer"]
-    assert [check["number"] for check in checks] == list(range(1, 18))
+    layers = len(parse_manifest(author.store.read(author.record.manifest.digest, 1 << 20)).layers)
+    assert [check["number"] for check in checks] == list(range(1, layers + 8))
     assert all(check["ok"] for check in checks)
-    assert checks[14]["reason"].startswith(f"{HOME}/{TASK}:v1 signed by key ")
+    assert checks[3]["reason"].startswith(f"{HOME}/{TASK}:v1 signed by key ")
     assert {name: (one["exit_code"], one["answer"]) for name, one in found["evaluate"].items()} == {
         "gold": (0, {TASK: "resolved", "gauge": "resolved", "tidewatch": "resolved"}),
         "empty": (1, {TASK: "unresolved", "gauge": "unresolved", "tidewatch": "unresolved"}),
@@ -113,7 +114,6 @@ def alone(cwd: Path, *arguments: Path) -> dict[str, Any]:
     """Run the offline part in a network namespace of its own."""
     argv = [require_program("unshare"), "--net", sys.executable, "-m", "tests.support.walk_offline"]
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
-    env.pop("WIDESWE_INPUTS", None)
     done = run([*argv, *map(str, arguments)], Surroundings(env=env, cwd=cwd, timeout_s=900))
     assert done.exit_code == 0, done.stderr.decode()
     answer = json.loads(done.stdout)

@@ -111,7 +111,7 @@ def test_what_cannot_be_a_patch_for_the_task_ends_with_exit_code_3(author: Party
         f"error: {tmp_path}/none.patch: cannot be read: No such file or directory\n": (
             ["--target-patch", f"gauge={tmp_path}/none.patch"],
         ),
-        f"error: {bad}:1: expected an object with instance_id\n": (["--patch", bad],),
+        f"error: 1 problem\n{bad}:1: expected an object with instance_id\n": (["--patch", bad],),
     }
     found = {
         text: [author.refuse("evaluate", TASK, *words, exit_code=3) for words in ways] for text, ways in said.items()
@@ -151,7 +151,8 @@ def test_a_registry_that_is_not_there_ends_with_exit_code_6(author: Party) -> No
 
 # Code that runs away --------------------------------------------------------------------------------------------------
 
-LIMIT_S = 5
+LIMIT_S = 4
+TESTING = "'pytest' in __import__('sys').modules"
 FIRST_LINES = {
     "gauge": ("lib/Gauge.pm", "package Gauge;"),
     "tidewatch": (
@@ -164,7 +165,7 @@ FIRST_LINES = {
 def insert(target: str, code: str) -> bytes:
     """Return a patch that adds a line after the first one of a file that every test loads."""
     path, line = FIRST_LINES[target]
-    return f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1 +1,2 @@\n {line}\n+{code}\n".encode()
+    return f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1,2 +1,3 @@\n {line}\n+{code}\n \n".encode()
 
 
 @pytest.fixture
@@ -186,17 +187,26 @@ def evaluate(party: Party, folder: Path, patches: dict[str, bytes]) -> Any:
 
 
 def test_tests_that_never_end_are_a_timeout(hurried: Party, tmp_path: Path) -> None:
-    endless = {"gauge": insert("gauge", "1 while 1;"), "tidewatch": insert("tidewatch", "while True: pass")}
+    endless = {
+        "gauge": insert("gauge", "1 while $0 =~ /all/;"),
+        "tidewatch": insert("tidewatch", f"while {TESTING}: pass"),
+    }
     verdict = evaluate(hurried, tmp_path, endless)
     assert outcomes(verdict) == {TASK: "timeout", "gauge": "timeout", "tidewatch": "timeout"}
     assert reasons(verdict) == dict.fromkeys(endless, f"not finished after {LIMIT_S} s")
     assert all(LIMIT_S * 1000 <= spent < LIMIT_S * 3000 for spent in verdict["durations_ms"].values())
 
 
+def test_a_patch_that_hangs_before_the_tests_is_a_timeout_too(hurried: Party, tmp_path: Path) -> None:
+    verdict = evaluate(hurried, tmp_path, {"tidewatch": insert("tidewatch", "while True: pass")})
+    assert outcomes(verdict) == {TASK: "unresolved", "gauge": "unresolved", "tidewatch": "timeout"}
+    assert reasons(verdict)["tidewatch"] == f"prepare: not finished after {LIMIT_S * 10} s"
+
+
 def test_a_memory_bomb_ends_at_the_limit_and_is_unresolved(author: Party, tmp_path: Path) -> None:
     bombs = {
-        "gauge": insert("gauge", 'my @x; push @x, "x" x (1 << 26) while 1;'),
-        "tidewatch": insert("tidewatch", "x = [bytearray(b'x') * (1 << 26) for _ in range(64)]"),
+        "gauge": insert("gauge", 'my @x; push @x, "x" x (1 << 26) while $0 =~ /all/;'),
+        "tidewatch": insert("tidewatch", f"x = [bytearray(b'x') * (1 << 26) for _ in range(64 * ({TESTING}))]"),
     }
     verdict = evaluate(author, tmp_path, bombs)
     assert outcomes(verdict) == {TASK: "unresolved", "gauge": "unresolved", "tidewatch": "unresolved"}

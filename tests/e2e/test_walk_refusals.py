@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -38,6 +36,7 @@ pytestmark = [pytest.mark.engine, *([] if os.environ.get("WIDESWE_INPUTS") else 
 
 HINT = "hint: wideswe-pack verify shows every check; pull (or build and sign) the image again\n"
 BYTES, TRUST = 4, 5
+BEFORE_LAYERS, AFTER_LAYERS, LAST_LAYER = 5, 2, -1
 
 
 def image_of(party: Party) -> Manifest:
@@ -63,39 +62,43 @@ FLIPS = {
     "manifest": Flip(lambda party: party.record.manifest.digest, (1, "manifest digest"), "manifest: ", BYTES),
     "config": Flip(lambda party: image_of(party).config.digest, (3, "config"), "config: ", BYTES),
     "first byte of the base layer": Flip(
-        lambda party: image_of(party).layers[0].digest, (4, "layer 1 of 10"), "", BYTES, place=0
+        lambda party: image_of(party).layers[0].digest, (6, "layer 1 of {count}"), "", BYTES, place=0
     ),
     "middle of the base layer": Flip(
-        lambda party: image_of(party).layers[0].digest, (4, "layer 1 of 10"), "", BYTES, place=1 << 20
+        lambda party: image_of(party).layers[0].digest, (6, "layer 1 of {count}"), "", BYTES, place=1 << 20
     ),
-    "a small layer": Flip(lambda party: image_of(party).layers[4].digest, (8, "layer 5 of 10"), "", BYTES),
+    "a small layer": Flip(lambda party: image_of(party).layers[4].digest, (10, "layer 5 of {count}"), "", BYTES),
     "the sealed file in its layer": Flip(
-        lambda party: image_of(party).layers[9].digest, (13, "layer 10 of 10"), "", BYTES, place=30_000
+        lambda party: image_of(party).layers[-1].digest,
+        (LAST_LAYER, "layer {count} of {count}"),
+        "",
+        BYTES,
+        place=30_000,
     ),
     "legacy signature's manifest": Flip(
         lambda party: party.record.signatures[0].manifest.digest,
-        (15, "legacy signature"),
+        (4, "legacy signature"),
         "signature manifest: ",
         TRUST,
     ),
     "legacy signature's config": Flip(
         lambda party: read_manifest(party, party.record.signatures[0].manifest.digest).config.digest,
-        (15, "legacy signature"),
+        (4, "legacy signature"),
         "signature config: ",
         TRUST,
     ),
     "legacy signature's payload": Flip(
         lambda party: read_manifest(party, party.record.signatures[0].manifest.digest).layers[0].digest,
-        (15, "legacy signature"),
+        (4, "legacy signature"),
         "signed payload: ",
         TRUST,
     ),
     "bundle's manifest": Flip(
-        lambda party: party.record.referrers[0].digest, (16, "bundle signature"), "referrer: ", TRUST
+        lambda party: party.record.referrers[0].digest, (5, "bundle signature"), "referrer: ", TRUST
     ),
     "bundle": Flip(
         lambda party: read_manifest(party, party.record.referrers[0].digest).layers[0].digest,
-        (16, "bundle signature"),
+        (5, "bundle signature"),
         "bundle: ",
         TRUST,
     ),
@@ -107,7 +110,9 @@ def test_one_flipped_byte_is_refused_by_verify_and_by_evaluate(name: str, author
     flip = FLIPS[name]
     digest = flip.digest(author)
     place = blob_path(author.store_root, digest)
-    number, check = flip.check
+    count = len(image_of(author).layers)
+    number = BEFORE_LAYERS + count if flip.check[0] == LAST_LAYER else flip.check[0]
+    check = flip.check[1].format(count=count)
     with flipped(author.store_root, digest, flip.place) as found:
         checks = author.ask("verify", TASK, exit_code=1)
     reason = f"{flip.what}{place}: expected the digest {digest}, found {found}"
@@ -149,7 +154,7 @@ def test_an_image_made_anew_without_a_signature_is_refused(author: Party) -> Non
     reason, said = judge(author, record, verify_code=1, evaluate_code=TRUST)
     tag = f"sha256-{hex_of(record.manifest.digest)}.sig"
     assert reason == f"expected one manifest with the tag {tag}, found 0"
-    assert said == f"error: {TASK}: check 15, legacy signature: {reason}\n{HINT}"
+    assert said == f"error: {TASK}: check 4, legacy signature: {reason}\n{HINT}"
 
 
 def test_the_old_signatures_do_not_fit_an_image_made_anew(author: Party) -> None:
@@ -159,21 +164,22 @@ def test_the_old_signatures_do_not_fit_an_image_made_anew(author: Party) -> None
     moved = replace(record, signatures=(replace(old.signatures[0], tag=tag),), referrers=old.referrers)
     reason, said = judge(author, moved, verify_code=1, evaluate_code=TRUST)
     assert reason == f"it is about another image: {old.manifest.digest}"
-    assert said == f"error: {TASK}: check 15, legacy signature: {reason}\n{HINT}"
+    assert said == f"error: {TASK}: check 4, legacy signature: {reason}\n{HINT}"
 
 
 def test_a_flipped_byte_in_the_seals_header_is_seen_without_its_key_even_when_signed(author: Party) -> None:
     record = signed_by_authors(author, with_seal(author, damaged_seal(author, 3)))
     reason, said = judge(author, record, verify_code=1, evaluate_code=BYTES)
     assert reason == "sealed file: expected the first line age-encryption.org/v1, found something else"
-    assert said == f"error: {TASK}: check 17, seal: {reason}\n{HINT}"
+    number = BEFORE_LAYERS + len(image_of(author).layers) + AFTER_LAYERS
+    assert said == f"error: {TASK}: check {number}, seal: {reason}\n{HINT}"
 
 
 @pytest.mark.parametrize(
     ("place", "exit_code", "said"),
     [
         (150, BYTES, "error: seal: the header is damaged: its MAC does not hold\n"),
-        (-1, BYTES, "error: seal: chunk 1 is damaged, cut off or out of order\n"),
+        (-1, BYTES, "error: seal: chunk 0 is damaged, cut off or out of order\n"),
         (300, BYTES, "error: seal: chunk 0 is damaged, cut off or out of order\n"),
     ],
 )
@@ -196,23 +202,27 @@ def suite(author: Party, tmp_path: Path) -> Party:
     """Give the author with a suite of his own to damage, and the same store and keys."""
     for name in ("recipes", "lockfiles", "images"):
         shutil.copytree(ROOT / name, tmp_path / name)
-    return Party(tmp_path, author.store_root, tmp_path, author.keys)
+    return Party(tmp_path, author.store_root, tmp_path, author.keys, os.environ.get("WIDESWE_INPUTS"))
 
 
-def flip_after(data: bytes, mark: bytes) -> tuple[bytes, str, str]:
-    """Flip one bit of the first byte after a mark; return the file, and the text up to the quote before and after."""
+STAYS_HEXADECIMAL, STAYS_NOT = b"0123456789bcde", b"af"
+
+
+def flip_after(data: bytes, mark: bytes, which: bytes = b"") -> tuple[bytes, str, str]:
+    """Flip one bit of the first byte (of those in `which`) after a mark; return the file, and the text around it.
+
+    The text goes from quote to quote, before and after.
+    """
     place = data.index(mark) + len(mark)
     start, end = data.rindex(b'"', 0, place) + 1, data.index(b'"', place)
+    place += next(number for number, byte in enumerate(data[place:end] or b" ") if not which or byte in which)
     changed = bytearray(data)
     changed[place] ^= 1
     return bytes(changed), data[start:end].decode(), bytes(changed[start:end]).decode()
 
 
 RELOCK = f"\nhint: wideswe-pack lock --task {TASK}"
-HINTS = {
-    "again": "\nhint: the lock was made by another version of wideswe-pack; lock again",
-    "validate": f"\nhint: wideswe-pack validate --task {TASK}",
-}
+AGAIN = "\nhint: the lock was made by another version of wideswe-pack; lock again"
 LOCK_FLIPS = {
     "syntax": (b'\n  "absent": ', 3, "{lock}: not acceptable JSON: Expecting value: line 2 column 13 (char 14)"),
     "schema": (b'"schema": "wideswe-lock/', 3, "{lock}: schema: expected {old}, found '{new}'"),
@@ -223,19 +233,19 @@ LOCK_FLIPS = {
     ),
     "recipe": (b'"recipe": "sha256:', 3, TASK + ": the lock does not fit the recipe: recipe: {new} -> {old}" + RELOCK),
     "no digit": (
-        b'"template": "sha256:',
+        b'"prompt": "sha256:',
         3,
-        "{lock}: template: expected sha256: and 64 hexadecimal digits, found '{new}'",
+        "{lock}: files: prompt: expected sha256: and 64 hexadecimal digits, found '{new}'",
     ),
     "a repository": (
         b'"pack": {\n        "digest": "sha256:',
         4,
-        "gauge: expected the canonical pack {new}, found {old}{again}",
+        "gauge: expected the canonical pack {new}, found {old}" + AGAIN,
     ),
     "gold": (
         b'"gold": {\n      "gauge": "sha256:',
-        3,
-        "{expected}: the expected tests were seen with {subject}; recipe and lock now give DIGEST{validate}",
+        4,
+        TASK + ": gold of gauge: expected {new}, found {old}" + RELOCK,
     ),
 }
 
@@ -243,14 +253,13 @@ LOCK_FLIPS = {
 @pytest.mark.parametrize("name", LOCK_FLIPS)
 def test_one_flipped_byte_in_the_lock_is_refused_by_build(name: str, suite: Party) -> None:
     mark, exit_code, text = LOCK_FLIPS[name]
-    lock, expected = (suite.root / "lockfiles" / f"{TASK}.linux-amd64.{kind}.json" for kind in ("lock", "expected"))
-    changed, old, new = flip_after(lock.read_bytes(), mark)
+    lock = suite.root / "lockfiles" / f"{TASK}.linux-amd64.lock.json"
+    which = STAYS_NOT if name == "no digit" else STAYS_HEXADECIMAL if mark.endswith(b"sha256:") else b""
+    changed, old, new = flip_after(lock.read_bytes(), mark, which)
     lock.write_bytes(changed)
-    subject = json.loads(expected.read_bytes())["subject"]
     before = suite.record
     said = suite.refuse("build", "--task", TASK, exit_code=exit_code)
-    whole = f"error: {text.format(lock=lock, expected=expected, subject=subject, old=old, new=new, **HINTS)}\n"
-    assert re.fullmatch(re.escape(whole).replace("DIGEST", "sha256:[0-9a-f]{64}"), said), said
+    assert said == f"error: {text.format(lock=lock, old=old, new=new)}\n"
     assert suite.record == before
 
 
@@ -259,7 +268,7 @@ def test_one_flipped_byte_in_the_lock_is_refused_by_build(name: str, suite: Part
 
 def test_what_a_registry_damaged_is_refused_by_pull(author: Party, tmp_path: Path) -> None:
     lab = Party(tmp_path, tmp_path / "store", tmp_path)
-    layer = image_of(author).layers[9].digest
+    layer = image_of(author).layers[-1].digest
     with docker_registry(tmp_path / "registry") as host:
         author.ask("push", "--task", TASK, "--to", f"{host}/wideswe")
         kept = tmp_path / "registry/data/docker/registry/v2/blobs/sha256" / hex_of(layer)[:2] / hex_of(layer) / "data"

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-HASTY = Pacing(attempts=2, first_wait_s=0.001, longest_wait_s=0.002, connect_s=2, read_s=0.1)
+HASTY = Pacing(attempts=2, first_wait_s=0.001, longest_wait_s=0.002)
+IMPATIENT = replace(HASTY, read_s=0.1)
+"""Gives up before a stalled registry goes on; on a busy machine it may give up without any fault, too."""
 PATIENT = Pacing(attempts=3, first_wait_s=0.001, longest_wait_s=0.002)
 REPOSITORY = "suite/task"
 SIZES = (3000, 40_000)
@@ -117,7 +120,7 @@ def test_a_push_survives_a_fault_at_any_request(tmp_path: Path, kind: str, *, ap
             stage.empty()
             fault = Fault(kind, at)
             registry.begin(fault)
-            outcome = attempt(stage.push, store, record, HASTY)
+            outcome = attempt(stage.push, store, record, IMPATIENT if kind == "stall" else HASTY)
             if "v1" in registry.tags.get(REPOSITORY, {}):
                 assert stage.is_complete(record), f"the tag came before everything else: {kind} at {at}"
             assert stage.is_complete(record) if outcome is None else registry.host in str(outcome), str(outcome)
@@ -126,9 +129,9 @@ def test_a_push_survives_a_fault_at_any_request(tmp_path: Path, kind: str, *, ap
             registry.check()
             assert stage.is_complete(record)
             assert registry.tags[REPOSITORY]["v1"] == record.manifest.digest
-            if not fault.met:
+            if outcome is None and not fault.met:
                 break
-        assert at > 20
+        assert 20 < at < MOST_REQUESTS - 1
         assert not any("Authorization" in seen.headers for seen in stranger.seen)
 
 
@@ -143,7 +146,7 @@ def test_a_pull_survives_a_fault_at_any_request(tmp_path: Path, kind: str) -> No
             store = Store(tmp_path / f"store{at}")
             fault = Fault(kind, at)
             registry.begin(fault)
-            outcome = attempt(stage.pull, store, HASTY)
+            outcome = attempt(stage.pull, store, IMPATIENT if kind == "stall" else HASTY)
             assert not store.check()
             if isinstance(outcome, PackError):
                 assert registry.host in str(outcome)
@@ -152,9 +155,9 @@ def test_a_pull_survives_a_fault_at_any_request(tmp_path: Path, kind: str) -> No
             registry.begin(None)
             assert as_sets(stage.pull(store)) == as_sets(record)
             assert not store.check()
-            if not fault.met:
+            if not isinstance(outcome, PackError) and not fault.met:
                 break
-        assert at > 10
+        assert 10 < at < MOST_REQUESTS - 1
         assert not any("Authorization" in seen.headers for seen in stranger.seen)
 
 

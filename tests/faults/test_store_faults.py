@@ -38,6 +38,11 @@ def fill_tree(place: Path) -> None:
     (place / "a").write_bytes(b"a")
 
 
+def fill_large_tree(place: Path) -> None:
+    for name in range(200):
+        (place / str(name)).touch()
+
+
 def flow(store: Store) -> list[object]:
     """Some of everything that writes."""
     small = store.put(b"small")
@@ -110,6 +115,44 @@ def test_a_killed_writer_leaves_only_whole_blobs_and_its_scraps_are_swept(tmp_pa
     assert sorted(f"sha256:{path.name}" for path in (tmp_path / "blobs/sha256").glob("*")) == kept
     store.put(b"after")
     assert store.check() == []
+
+
+_COLLECTOR = """
+import sys
+from pathlib import Path
+from packager.store.store import Store
+print("ready", flush=True)
+Store(Path(sys.argv[1])).collect_garbage(lambda: [])
+"""
+
+
+@pytest.mark.parametrize("delay_ms", [0, 3, 6, 12, 25])
+def test_a_killed_collection_leaves_each_tree_whole_or_gone(tmp_path: Path, delay_ms: int) -> None:
+    """A half-deleted tree under its name would be taken for a layer and give other bytes under the same key."""
+    store = Store(tmp_path)
+    for number in range(20):
+        store.tree(f"t{number}", fill_large_tree)
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen([sys.executable, "-c", _COLLECTOR, str(tmp_path)], stdout=subprocess.PIPE, env=env) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        time.sleep(delay_ms / 1000)
+        child.send_signal(signal.SIGKILL)
+    assert {len(list(tree.iterdir())) for tree in (tmp_path / "trees").iterdir()} <= {200}
+    store.sweep()
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_sweep_spares_downloads_to_be_continued_and_whatever_others_are_at_work_on(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.put(b"x")
+    for name in ("pull-1", "scrap"):
+        (tmp_path / "tmp" / name).touch()
+    with store.lease():
+        store.sweep()
+        assert sorted(path.name for path in (tmp_path / "tmp").iterdir()) == ["pull-1", "scrap"]
+    store.sweep()
+    assert [path.name for path in (tmp_path / "tmp").iterdir()] == ["pull-1"]
 
 
 _RIVAL = """

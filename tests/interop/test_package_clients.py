@@ -20,6 +20,7 @@ from packager.lock.recorder import Recorder, compare_recordings
 from packager.lock.replay import Replay
 from packager.store.store import Store
 from tests.support.artifacts import integrity_of, make_module, make_tgz, make_wheel
+from tests.support.debian_tools import go_cache
 from tests.support.fetch_server import serve
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Work:
         own = {
             "HOME": str(home),
             "GOPATH": str(self.folder / "gopath"),
-            "GOCACHE": str(self.folder / "gocache"),
+            "GOCACHE": go_cache(),
             "npm_config_cache": str(self.folder / "npm-cache"),
         }
         with serve(source) as environment:
@@ -244,7 +245,7 @@ def test_go_mod_download_is_recorded_and_replayed(work: Work, tmp_path: Path) ->
     )
     work.write({"go.mod": f"module ex.org/x\n\ngo 1.21\n\n{requirements}"})
     argv = [go, "mod", "download", "all"]
-    done = record_twice(work, argv, clean=["gopath", "gocache"])
+    done = record_twice(work, argv, clean=["gopath"])
     checked = cross_check(done.fetches, {"go.sum": sums.encode()}, work.store)
     assert [row.blob.key for row in checked if row.origin == "lock"] == [
         "github.com/!burnt!sushi/toml/@v/v1.3.2.zip",

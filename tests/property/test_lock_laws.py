@@ -51,7 +51,7 @@ LOCKS = st.builds(
     task=WORDS,
     platform=st.just("linux/amd64"),
     recipe=st.just(digest_of(b"r")),
-    template=st.just(digest_of(b"t")),
+    dockerfile=st.just(digest_of(b"t")),
     ids=st.dictionaries(WORDS, WORDS, max_size=3),
     base=st.builds(LockedBase, WORDS, lists_of(BLOBS, "alias", "key")),
     fetches=lists_of(FETCHES, "step", "alias", "key"),

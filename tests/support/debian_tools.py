@@ -33,6 +33,11 @@ def obtain_program(package: str, suite: str) -> Path:
     return program
 
 
+def go_cache() -> str:
+    """Return where Go keeps its own compiled standard library between runs: compiling it takes most of a minute."""
+    return str(_cache() / "go-build")
+
+
 def _cache() -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "wideswe-pack" / "test-tools"

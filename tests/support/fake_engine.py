@@ -42,6 +42,10 @@ class FakeEngine:
         self.commands = dict(commands)
         self.ran: list[Command] = []
 
+    def prepared(self, text: str) -> Prepared:
+        """Return what a command does now."""
+        return self.commands[text]
+
     def open_tree(self, layers: Sequence[Path], *, scratch: Path) -> AbstractContextManager[FakeTree]:
         """Stack copies of the layers."""
         return self._opened(layers, scratch)
@@ -69,7 +73,7 @@ class FakeTree:
     def run(self, command: Command, streams: Streams, *, fetches: FetchSource | None = None) -> Ended:
         """Do what was prepared for a command; KeyError if nothing was."""
         self.engine.ran.append(command)
-        done = self.engine.commands[command.argv[-1]]
+        done = self.engine.prepared(command.argv[-1])
         for url in done.asks:
             if fetches is not None:
                 fetches.answer(request_of(url))

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,18 +73,44 @@ class Place:
         return ended(child)
 
 
+@dataclass(frozen=True)
+class Built:
+    """A store in which everything was done once without being disturbed, and how long that took."""
+
+    place: Place
+    manifest: str
+    duration_s: float
+
+    def empty(self, folder: Path) -> Place:
+        """Return a place with an empty store."""
+        return replace(self.place, store=folder)
+
+    def copied(self, folder: Path) -> Place:
+        """Return a place whose store has the same content."""
+        copy_store(self.place.store, folder)
+        return replace(self.place, store=folder)
+
+
 def ended(child: subprocess.Popen[str]) -> Ran:
     stdout, stderr = child.communicate()
     return Ran(child.returncode, stdout, stderr, child.pid)
 
 
-def moments(duration_s: float, *, verb: str, count: int, seed: int) -> Iterator[float]:
-    """Yield random moments within a command's usual duration, and say each so that a failure can be repeated."""
+def moments(verb: str, count: int, *, seed: int) -> Iterator[float]:
+    """Yield random moments as parts of a command's usual duration, one in each of `count` equal stretches of it.
+
+    Each is said, so that a failure can be repeated.
+    """
     dice = random.Random(f"{seed} {verb}")
-    for number in range(1, count + 1):
-        moment = dice.uniform(0.0, duration_s)
-        print(f"{verb}: moment {number} of {count}: {moment:.3f} s of {duration_s:.1f} s (WIDESWE_KILL_SEED={seed})")
-        yield moment
+    for number in range(count):
+        part = (number + dice.random()) / count
+        say(f"{verb}: moment {number + 1} of {count}, at {part:.4f} of its duration (WIDESWE_KILL_SEED={seed})")
+        yield part
+
+
+def say(text: str) -> None:
+    """Write a line that pytest shows when the test fails."""
+    sys.stdout.write(f"{text}\n")
 
 
 def broken_blobs(store: Path) -> list[str]:
@@ -103,13 +129,14 @@ def survivors(known: Sequence[int] = ()) -> list[str]:
     """Return what still runs of a killed command after the kernel had time to end it, but for `known` children."""
     until = time.monotonic() + _DYING_S
     while True:
-        left = [pid for pid in _children() if pid not in known and not _reaped(pid)]
+        left = [pid for pid in children() if pid not in known and not _reaped(pid)]
         if not left or time.monotonic() > until:
             return [f"{pid} {Path(f'/proc/{pid}/cmdline').read_text()}" for pid in left]
         time.sleep(0.02)
 
 
-def _children() -> list[int]:
+def children() -> list[int]:
+    """Return the processes whose parent is this one."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -44,12 +44,13 @@ TIMEOUT_S = 1800.0
 
 @dataclass(frozen=True)
 class Party:
-    """Somebody with a store and keys below one folder; `root` is the suite's folder (a lab has none)."""
+    """Somebody with a store and keys; `root` is the suite's folder (a lab has none), `inputs` locked inputs."""
 
     folder: Path
     store_root: Path
     root: Path
     key_folder: Path | None = None
+    inputs: str | None = None
 
     @property
     def store(self) -> Store:
@@ -66,7 +67,7 @@ class Party:
         return parse_record(data)
 
     def environment(self) -> dict[str, str]:
-        env = {name: value for name, value in os.environ.items() if not name.startswith("COV")}
+        env = {name: value for name, value in os.environ.items() if not name.startswith("WIDESWE_")}
         env.update(
             WIDESWE_ROOT=str(self.root),
             WIDESWE_STORE=str(self.store_root),
@@ -75,7 +76,7 @@ class Party:
             PYTHONPATH=str(ROOT),
             PYTHONDONTWRITEBYTECODE="1",
         )
-        return env
+        return env if self.inputs is None else {**env, "WIDESWE_INPUTS": self.inputs}
 
     def call(self, *words: str | Path, before: tuple[str, ...] = ()) -> Finished:
         """Run wideswe-pack to its end."""

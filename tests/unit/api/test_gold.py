@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from packager.api.gold import CommitTree, LazyGold, apply_gold, content_of, read_gold_trees
+from packager.api.gold import CommitTree, apply_gold, content_of, keep_manifests, read_gold_trees
 from packager.base.digests import digest_of
-from packager.base.errors import InputError, WorldError
+from packager.base.errors import InputError, IntegrityError, WorldError
 from packager.evaluate.trees import Kind
-from packager.lock.answers import manifests_tar
+from packager.lock.answers import manifests_tar, read_manifests_tar
 from packager.lock.model import Lock, LockedBase, LockedFiles
 from packager.oci.entries import Kind as EntryKind
 from packager.oci.entries import dir_entry, file_entry, symlink_entry
+from packager.store.store import Store
 from tests.support.suites import Sample, make_suite
 
 if TYPE_CHECKING:
@@ -51,7 +53,6 @@ def test_gold_changes_manifests_and_nothing_else_is_kept(tmp_path: Path) -> None
         b"sub/need.txt": b"c==1\n",
     }
     assert found.change
-    assert tuple(LazyGold(recipe, repositories).manifests("one")) == found.gold
 
 
 LOCK = Lock(
@@ -65,9 +66,26 @@ LOCK = Lock(
 
 
 def test_a_lock_pins_the_manifests_that_gold_changes(tmp_path: Path) -> None:
-    trees = read_gold_trees(*read(tmp_path, SAMPLE))
+    recipe, repositories = read(tmp_path, SAMPLE)
+    trees, store = read_gold_trees(recipe, repositories), Store(tmp_path / "store")
     digest = digest_of(manifests_tar(trees.by_target["one"].gold))
-    assert trees.locked_in(LOCK).files.manifests == {"one": digest}
+    lock = trees.locked_in(LOCK, store)
+    assert lock.files.manifests == {"one": digest}
+    assert [entry.path for entry in read_manifests_tar(store.read(digest, 1 << 20))] == [
+        b"need.txt",
+        b"new/need.txt",
+        b"sub/need.txt",
+    ]
+    other = Store(tmp_path / "other")
+    keep_manifests(recipe, lock, other, repositories)
+    assert other.has(digest)
+    wrong = replace(lock, files=replace(lock.files, manifests={"one": digest_of(b"x")}))
+    with pytest.raises(IntegrityError) as caught:
+        keep_manifests(recipe, wrong, other, repositories)
+    assert str(caught.value) == (
+        f"one-001: manifests of one after gold: expected {digest_of(b'x')}, found {digest}\n"
+        "hint: wideswe-pack lock --task one-001"
+    )
     assert trees.files_by_step() == {
         "one/dependencies": {"one/need.txt": b"a==1\n", "one/sub/need.txt": b"c==1\n"},
         "one/gold/dependencies": {
@@ -82,7 +100,7 @@ def test_a_lock_pins_the_manifests_that_gold_changes(tmp_path: Path) -> None:
 def test_a_lock_pins_no_manifests_that_no_command_reads_or_gold_leaves_alone(
     tmp_path: Path, changes: dict[str, object]
 ) -> None:
-    assert read_gold_trees(*read(tmp_path, SAMPLE, **changes)).locked_in(LOCK) == LOCK
+    assert read_gold_trees(*read(tmp_path, SAMPLE, **changes)).locked_in(LOCK, Store(tmp_path / "store")) == LOCK
 
 
 def test_gold_that_does_not_apply_is_named_by_file_and_hunk(tmp_path: Path) -> None:

@@ -21,11 +21,8 @@ from tests.support.fake_engine import FakeEngine, Prepared
 from tests.support.fake_registry import FakeRegistry, Fault, fake_registry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
-
-    from tests.support.fake_engine import FakeTree
 
 WHEEL = make_wheel("foo", "1.0")
 FOO = "http://pypi.invalid/files/foo-1.0-py3-none-any.whl"
@@ -66,10 +63,10 @@ class MovingEngine(FakeEngine):
         super().__init__({name: rows[0] for name, rows in commands.items()})
         self._rows = {name: list(rows) for name, rows in commands.items()}
 
-    def open_tree(self, layers: Sequence[Path], *, scratch: Path) -> AbstractContextManager[FakeTree]:
-        """Move on, then stack copies of the layers."""
-        self.commands = {name: rows.pop(0) if len(rows) > 1 else rows[0] for name, rows in self._rows.items()}
-        return super().open_tree(layers, scratch=scratch)
+    def prepared(self, text: str) -> Prepared:
+        """Return the next result; the last one stays."""
+        rows = self._rows[text]
+        return rows.pop(0) if len(rows) > 1 else rows[0]
 
 
 def test_steps_that_may_fetch_are_those_that_install_dependencies() -> None:

@@ -67,12 +67,17 @@ ADD inputs/target-one.tar /
 ADD inputs/task.tar /
 WORKDIR /workspace
 CMD ["/bin/sh"]"""
+MOUNT_POINTS = (
+    "# Empty files for engines to mount their own on: no name resolution, and nothing of the machine in a layer\n"
+    "ADD inputs/mountpoints.tar /\n"
+)
 ONE = target("one", toolchain={"go": "1.26.0"}, manifests=["go.mod"], dependencies=["go mod download"])
 
 
 def test_a_task_whose_gold_keeps_its_dependencies() -> None:
     assert render(recipe(ONE)) == (
         f"{BOOTSTRAP}FROM scratch\nCOPY --from=bootstrap / /\n"
+        f"{MOUNT_POINTS}"
         f"ENV PATH=/opt/toolchains/go/bin:{PATH} {ENVIRONMENT}\n"
         "ADD inputs/toolchain-go.tar /\n"
         "# one: what its lock files ask for\n"
@@ -86,6 +91,7 @@ def test_a_task_whose_gold_keeps_its_dependencies() -> None:
 def test_a_task_whose_gold_changes_its_dependencies_gets_both_from_a_stage_of_its_own() -> None:
     assert render(recipe(ONE), gold={"one"}) == (
         f"{BOOTSTRAP}FROM scratch AS environment\nCOPY --from=bootstrap / /\n"
+        f"{MOUNT_POINTS}"
         f"ENV PATH=/opt/toolchains/go/bin:{PATH} {ENVIRONMENT}\n"
         "ADD inputs/toolchain-go.tar /\n"
         "# What gold's lock files ask for, then what base's do, so that both can be tested without network. It happens in a stage\n"

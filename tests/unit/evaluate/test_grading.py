@@ -185,3 +185,54 @@ def test_a_verdict_names_a_patch_for_each_target() -> None:
     grade = grade_task({"a": grade_target(EXPECTED, run(**GREEN))})
     with pytest.raises(InputError):
         Verdict("t", IMAGE, "0", grade, {})
+
+
+# ---- reports that somebody else wrote into
+
+
+def grade_of(statuses: dict[str, Status], *expected: str) -> tuple[str, str]:
+    grade = grade_target(ExpectedCases(tuple(expected)), TargetRun(End.FINISHED, Results(statuses)))
+    return grade.outcome.value, grade.reason
+
+
+def test_an_id_that_is_reported_again_did_not_pass_even_if_both_reports_say_so() -> None:
+    assert grade_of({"a": Status.PASSED, "a::#2": Status.PASSED}, "a") == (
+        "unresolved",
+        "1 of 1 expected tests did not pass, first 'a'; reported more often than when it was validated: 'a'",
+    )
+    assert grade_of({"a": Status.PASSED, "a::#2": Status.PASSED}, "a", "a::#2") == (
+        "resolved",
+        "every expected test passed",
+    )
+
+
+def test_a_skipped_second_report_hides_nothing() -> None:
+    assert Results({"a": Status.PASSED, "a::#2": Status.SKIPPED}).judged()["a"] is Status.SKIPPED
+
+
+@pytest.mark.parametrize(
+    ("broken", "spoilt"),
+    [
+        ("<plan>", ["a", "p > a", "q::a"]),
+        ("<bail out>", ["a", "p > a", "q::a"]),
+        ("<unclosed>", ["a", "p > a", "q::a"]),
+        ("p > <plan>", ["p > a"]),
+        ("q::<package>", ["q::a"]),
+        ("q::<build>", ["q::a"]),
+        ("q::<other>", []),
+    ],
+)
+def test_what_broke_off_spoils_what_it_holds(broken: str, spoilt: list[str]) -> None:
+    names = ["a", "p > a", "q::a"]
+    sound = Results({**dict.fromkeys(names, Status.PASSED), broken: Status.FAILED}).sound()
+    assert [name for name in names if sound[name] is not Status.PASSED] == spoilt
+
+
+def test_a_test_whose_second_report_is_unsure_judges_nothing() -> None:
+    gold = [Results({"a": Status.PASSED, "a::#2": Status.PASSED}), Results({"a": Status.PASSED})]
+    expected = classify([Results({"a": Status.FAILED})], gold)
+    assert (expected.fail_to_pass, expected.pass_to_pass) == ((), ())
+    assert dict(expected.unstable) == {
+        "a": "base failed; gold passed, passed; another report of it differs",
+        "a::#2": "base absent; gold passed, absent",
+    }

@@ -10,6 +10,7 @@ import pytest
 
 from packager.base.processes import Surroundings, find_program, run
 from packager.evaluate.readers import read_results
+from tests.support.debian_tools import go_cache
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,7 +74,9 @@ def test_what_go_test_writes(tmp_path: Path) -> None:
     )
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "b_test.go").write_text("package b\nfunc broken() { undefined() }\n")
-    environment = around(tmp_path, GOPROXY="off", GOFLAGS="-mod=mod", GOTOOLCHAIN="local", CGO_ENABLED="0")
+    environment = around(
+        tmp_path, GOCACHE=go_cache(), GOPROXY="off", GOFLAGS="-mod=mod", GOTOOLCHAIN="local", CGO_ENABLED="0"
+    )
     done = run(["go", "test", "-json", "-count=1", "./..."], environment)
     assert read("gotest-json", done.stdout) == {
         "e.org/g/b::<build>": "failed",

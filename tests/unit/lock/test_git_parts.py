@@ -110,7 +110,6 @@ def test_a_pack_index_holds_offsets_above_two_gigabytes() -> None:
         (Globs(("**/*.py",)), b"a/b/c.py", True),
         (Globs(("docs/**",)), b"docs/a/b", True),
         (Globs(("docs/**",)), b"docs", False),
-        (Globs(("docs/",)), b"docs/x", True),
         (Globs(("a/**/z",)), b"a/z", True),
         (Globs(("a/**/z",)), b"a/b/c/z", True),
         (Globs(("a/**/z",)), b"abz", False),
@@ -127,7 +126,7 @@ def test_globs_mean_what_they_mean_to_git(globs: Globs, path: bytes, expected: b
     assert globs.match(path) == expected
 
 
-@pytest.mark.parametrize("glob", ["", "/a", "a//b", "../a", "./a", "a[b"])
+@pytest.mark.parametrize("glob", ["", "/a", "a//b", "docs/", "../a", "./a", "a[b"])
 def test_a_glob_that_cannot_match_is_refused(glob: str) -> None:
     with pytest.raises(InputError, match=r"glob"):
         Globs((glob,)).match(b"a")

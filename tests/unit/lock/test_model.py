@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from packager.base.canonical import format_readable
 from packager.base.digests import digest_of
 from packager.base.errors import InputError
 from packager.lock.model import (
@@ -163,3 +164,31 @@ def test_one_flipped_byte_never_gives_the_same_lock() -> None:
         except InputError:
             continue
         assert found != sample()
+
+
+def test_a_base_image_and_golds_manifests_are_kept_and_leave_other_locks_as_they_were() -> None:
+    plain = sample()
+    image, manifest = digest_of(b"index"), digest_of(b"manifest")
+    lock = replace(
+        plain,
+        base=LockedBase(image=image, manifest=manifest),
+        files=replace(plain.files, manifests={"two": digest_of(b"manifests")}),
+    )
+    written = json.loads(format_lock(lock))
+    assert written["base"] == {"image": image, "manifest": manifest}
+    assert written["files"]["manifests"] == {"two": digest_of(b"manifests")}
+    assert parse_lock(format_lock(lock)) == lock
+    before = json.loads(format_lock(plain))
+    assert (sorted(before["base"]), sorted(before["files"])) == (["packages", "suite"], ["gold", "hidden", "prompt"])
+
+
+def test_an_empty_list_of_manifests_is_not_how_a_lock_is_written() -> None:
+    document = json.loads(format_lock(sample()))
+    assert format_readable(document) == format_lock(sample())
+    document["files"]["manifests"] = {}
+    with pytest.raises(InputError) as caught:
+        parse_lock(format_readable(document))
+    assert str(caught.value) == (
+        "lock: expected the lock as wideswe-pack writes it, found other bytes of the same meaning\n"
+        "hint: write it again with `wideswe-pack lock`; a lock is not edited by hand"
+    )

@@ -159,7 +159,7 @@ def test_key_files_that_cannot_be_read_or_written_say_so(tmp_path: Path) -> None
         read_secret_file(tmp_path / "none")
     assert str(caught.value) == f"{tmp_path / 'none'}: cannot be read: No such file or directory"
     (tmp_path / "big").write_bytes(bytes((1 << 20) + 1))
-    with pytest.raises(InputError, match="expected at most 1048576 bytes of key file, found more"):
+    with pytest.raises(InputError, match="expected at most 1048576 bytes, found more"):
         read_secret_file(tmp_path / "big")
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(WorldError) as refused:

@@ -1,0 +1,45 @@
+"""The small task, built once without being disturbed, for all tests that disturb."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.killing import TASK, Built, Place, adopt_orphans
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
+    """Build; the inputs come from the network, or from WIDESWE_INPUTS."""
+    adopt_orphans()
+    folder = tmp_path_factory.mktemp("kill")
+    place = Place(folder / "store", folder / "keys")
+    fetched = place.run("fetch", "--task", TASK, "--into", str(folder / "inputs"))
+    if fetched.exit_code == 6:
+        pytest.skip(f"the locked inputs cannot be had: {fetched.stderr}")
+    fetched.value()
+    place.run("keygen").value()
+    place = replace(place, inputs=folder / "inputs")
+    started = time.monotonic()
+    manifest = place.run("build", "--task", TASK).value()["manifest"]
+    duration_s = time.monotonic() - started
+    place.run("sign", "--task", TASK, "--home", "registry.example.org/kill").value()
+    yield Built(place, manifest, duration_s)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def around(built: Built, tmp_path: Path) -> Iterator[Path]:
+    """Give a folder beside the built store (links do not cross file systems), and take it away again."""
+    folder = built.place.store.parent / tmp_path.name
+    folder.mkdir()
+    yield folder
+    shutil.rmtree(folder)

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from packager.base.errors import InputError
+from packager.build.commands import dependency_command, in_build_order, prepare_command, wiring_commands
+from packager.recipe.model import Link
+from tests.support.small_suite import TASK, SmallSuite, make_suite
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from packager.recipe.model import Recipe, Target
+
+PIP_OPTIONS = "--quiet --no-deps --no-build-isolation --no-index --disable-pip-version-check"
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> SmallSuite:
+    return make_suite(tmp_path)
+
+
+def changed(target: Target, **values: Any) -> Target:
+    return target.model_copy(update=values)
+
+
+def linked(recipe: Recipe, *links: tuple[str, str]) -> Recipe:
+    found = tuple(
+        Link(consumer=consumer, producer=producer, how="checkout", check="true") for consumer, producer in links
+    )
+    return recipe.model_copy(update={"links": found})
+
+
+def test_dependencies_run_where_the_checkout_will_be(suite: SmallSuite) -> None:
+    recipe = suite.recipe()
+    maker = recipe.target("maker")
+    assert dependency_command(maker) == "mkdir -p /workspace/maker && cd /workspace/maker && install deps.txt"
+    assert dependency_command(changed(maker, dependencies=("a; b", "c"))) == (
+        "mkdir -p /workspace/maker && cd /workspace/maker && { a; b; } && c"
+    )
+    assert dependency_command(recipe.target("user")) == ""
+
+
+def test_prepare_wires_then_prepares_then_proves_that_the_checkout_is_loaded(suite: SmallSuite) -> None:
+    recipe = suite.recipe()
+    assert prepare_command(recipe, recipe.target("user")) == "cd /workspace/user && make all && sh loads-maker"
+    assert prepare_command(recipe, recipe.target("maker")) == ""
+
+
+def test_a_command_of_several_lines_is_refused_by_target(suite: SmallSuite) -> None:
+    maker = changed(suite.recipe().target("maker"), dependencies=("one\ntwo",))
+    with pytest.raises(InputError) as caught:
+        dependency_command(maker)
+    assert str(caught.value) == (
+        "maker: a command spans lines: 'one\\ntwo'\n"
+        "hint: write one command per list item, or put a script beside the recipe"
+    )
+
+
+@pytest.mark.parametrize(
+    ("how", "commands"),
+    [
+        ("checkout", ()),
+        (
+            "pip-editable",
+            (f"/opt/env/user/bin/python -m pip install {PIP_OPTIONS} --editable /workspace/maker",),
+        ),
+        (
+            "go-replace",
+            (
+                "mkdir -p /opt/env/user",
+                "printf 'go 1.24\\nuse /workspace/user\\nuse /workspace/maker\\n' > /opt/env/user/go.work",
+            ),
+        ),
+        (
+            "node-modules",
+            (
+                "mkdir -p $(dirname /workspace/user/node_modules/maker)",
+                "ln -sfn /workspace/maker /workspace/user/node_modules/maker",
+            ),
+        ),
+    ],
+)
+def test_each_way_of_wiring_is_its_own_commands(how: Any, commands: tuple[str, ...]) -> None:
+    assert wiring_commands(Link(consumer="user", producer="maker", how=how, check="true")) == commands
+
+
+def test_an_environment_that_the_recipe_names_is_used() -> None:
+    link = Link(consumer="user", producer="maker", how="pip-editable", environment="/opt/other", check="true")
+    assert wiring_commands(link)[0].startswith("/opt/other/bin/python -m pip ")
+
+
+def test_producers_are_built_before_their_consumers(suite: SmallSuite) -> None:
+    recipe = suite.recipe()
+    for links, order in (((("user", "maker"),), ["maker", "user"]), ((("maker", "user"),), ["user", "maker"])):
+        assert [target.name for target in in_build_order(linked(recipe, *links))] == order
+
+
+def test_links_in_a_circle_are_refused(suite: SmallSuite) -> None:
+    with pytest.raises(InputError) as caught:
+        in_build_order(linked(suite.recipe(), ("user", "maker"), ("maker", "user")))
+    assert str(caught.value) == f"{TASK}: links: links run in a circle: maker, user"

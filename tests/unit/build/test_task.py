@@ -1,0 +1,149 @@
+"""A locked task as something to build, over an engine that runs nothing: inputs, context, images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from packager.api.gold import read_gold_trees
+from packager.base.digests import DiffId, digest_of
+from packager.base.errors import InputError
+from packager.build.context import write_context
+from packager.build.inputs import SEAL_PATH
+from packager.build.task import TaskBuild
+from packager.lock.model import Lock, LockedBase
+from packager.lock.resolve import Resolver
+from packager.oci.config import ImageConfig, format_config
+from packager.oci.descriptor import describe
+from packager.oci.manifest import (
+    MEDIA_CONFIG,
+    MEDIA_LAYER_TAR,
+    MEDIA_MANIFEST,
+    Manifest,
+    format_manifest,
+    parse_manifest,
+)
+from packager.oci.tar_reader import read_tar
+from tests.support.fake_engine import FakeEngine, Prepared
+from tests.support.suites import Sample, make_suite
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from packager.base.digests import Digest
+    from packager.store.store import Store
+
+INSTALL = "mkdir -p /workspace/one && cd /workspace/one && install"
+IMAGE = f"registry.invalid/base@sha256:{'0' * 64}"
+
+
+def put_base(store: Store) -> Digest:
+    """Put an image with one empty layer into the store."""
+    tar = bytes(10240)
+    config = format_config(ImageConfig("amd64", (DiffId(digest_of(tar)),), env=("FROM=base",)))
+    manifest = format_manifest(Manifest(describe(MEDIA_CONFIG, config), (describe(MEDIA_LAYER_TAR, tar),)))
+    for data in (tar, config, manifest):
+        store.put(data)
+    return digest_of(manifest)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A task that is ready to be built, and its engine."""
+
+    task_build: TaskBuild
+    engine: FakeEngine
+
+    def lock(self) -> Lock:
+        """Return the lock."""
+        return self.task_build.lock
+
+
+def make(folder: Path, **fields: object) -> Made:
+    """Make a task whose gold changes `need.txt`, with that as manifest unless `fields` say otherwise."""
+    sample = Sample(
+        "one",
+        files={"code": "1\n", "need.txt": "a\n"},
+        gold={"code": "2\n", "need.txt": "a\nb\n"},
+        base={"image": IMAGE},
+        fields={"manifests": ["need.txt"], "dependencies": ["install"], **fields},
+    )
+    suite = make_suite(folder, sample, store=folder / "store")
+    place, recipe = suite.place, suite.place.recipe(suite.task)
+    store, repositories, template = place.store(), place.repositories(recipe), place.template(recipe)
+    trees = read_gold_trees(recipe, repositories)
+
+    class NoClients:
+        """Nothing here asks a registry."""
+
+    resolver = Resolver(
+        store,
+        NoClients(),  # type: ignore[arg-type]
+        repositories,
+        digest_of(template.encode()),
+        "linux/amd64",
+        pull=lambda _: put_base(store),
+    )
+    lock = trees.locked_in(resolver.resolve(recipe), store)
+    engine = FakeEngine({INSTALL: Prepared({"opt/lib": b"lib"}), "rm -rf /workspace/one": Prepared()})
+    return Made(TaskBuild(recipe, lock, template, store, repositories, engine), engine)
+
+
+def files_of(path: Path) -> dict[str, bytes]:
+    with path.open("rb") as stream:
+        rows = [(entry, reader.read()) for entry, reader in read_tar(stream)]
+    return {entry.path.decode(): data for entry, data in rows if data}
+
+
+def test_the_context_without_the_seal_holds_what_the_dockerfile_adds(tmp_path: Path) -> None:
+    made = make(tmp_path)
+    names = write_context(made.task_build, tmp_path / "context")
+    assert names == (
+        "inputs/gold-manifests-one.tar",
+        "inputs/manifests-one.tar",
+        "inputs/history-one.tar",
+        "inputs/target-one.tar",
+        "inputs/task.tar",
+    )
+    place = tmp_path / "context"
+    assert files_of(place / names[0]) == {"workspace/one/need.txt": b"a\nb\n"}
+    assert files_of(place / names[1]) == {"workspace/one/need.txt": b"a\n"}
+    assert files_of(place / names[3]) == {"workspace/one/code": b"1\n", "workspace/one/need.txt": b"a\n"}
+    assert (place / "Dockerfile").read_text() == made.task_build.dockerfile(sealed=False)
+    assert sorted(path.name for path in (place / "inputs").iterdir()) == sorted(name[7:] for name in names)
+
+
+def test_the_environment_has_the_net_of_both_installs_and_the_base_images_settings(tmp_path: Path) -> None:
+    made = make(tmp_path)
+    stage = made.task_build.environment()
+    assert [command.argv[-1] for command in made.engine.ran] == [INSTALL, "rm -rf /workspace/one", INSTALL]
+    assert dict(stage.env)["FROM"] == "base"
+    assert (stage.workdir, stage.command) == ("/workspace", ("/bin/sh",))
+    sealed = made.task_build.sealed(b"sealed")
+    assert sealed.layers[:-1] == stage.layers
+    with made.task_build.store.open(sealed.layers[-1].digest) as _:
+        assert made.task_build.builder().tree(sealed.layers[-1]).joinpath(SEAL_PATH.decode()).read_bytes() == b"sealed"
+    image = made.task_build.image(sealed)
+    manifest = parse_manifest(made.task_build.store.read(image.manifest.digest, 1 << 20))
+    assert [row.digest for row in manifest.layers] == [layer.digest for layer in sealed.layers]
+    assert manifest.layers[0].media_type == MEDIA_LAYER_TAR
+    assert image.manifest.media_type == MEDIA_MANIFEST
+
+
+def test_without_a_change_of_manifests_there_is_no_stage_for_gold(tmp_path: Path) -> None:
+    made = make(tmp_path, manifests=["code.lock"], dependencies=["install"])
+    made.task_build.environment()
+    assert [command.argv[-1] for command in made.engine.ran] == [INSTALL]
+    assert "gold" not in made.task_build.dockerfile(sealed=True)
+
+
+def test_a_base_image_that_the_lock_does_not_pin_is_refused(tmp_path: Path) -> None:
+    made = make(tmp_path)
+    other = replace(made.task_build, lock=replace(made.lock(), base=LockedBase("bookworm")))
+    with pytest.raises(InputError) as caught:
+        other.environment()
+    assert str(caught.value) == (
+        f"one-001: base image '{IMAGE}' is not in the lock\nhint: wideswe-pack lock --task one-001"
+    )
