@@ -121,13 +121,12 @@ class Audited:
 @full_disk_trouble("evaluate")
 def evaluate(place: Place, task: str, request: EvaluationRequest, *, progress: Progress = silent) -> Verdict:
     """Verify a task's image, open its seal, apply the patches, run the hidden tests and return the verdict."""
-    from packager.evaluate.judge import Judge, read_image
-    from packager.evaluate.verdict import format_verdict
-    from packager.trust.verify import verify_again
-
-    engine = place.engine_now()
     store = place.store()
-    with store.lease():
+    with place.engine_early() as engine, store.lease():
+        from packager.evaluate.judge import Judge, read_image
+        from packager.evaluate.verdict import format_verdict
+        from packager.trust.verify import verify_again
+
         keys, record = trusted_keys(place, request.public_keys), place.record(task)
         refuse_unverified(verify_again(record, store, public_keys=keys, progress=progress), task)
         image = read_image(store, record)  # the record that was verified, whatever a pull makes of it meanwhile

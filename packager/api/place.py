@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from packager.base.files import is_there, read_file, read_text_file
 from packager.store.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
     from packager.base.digests import Digest
@@ -111,6 +112,15 @@ class Place:
         prepare_process()
         self.store().sweep()
         return NativeEngine()
+
+    @contextlib.contextmanager
+    def engine_early(self) -> Iterator[Engine]:
+        """Give the engine; the sandbox of its first command begins to start while the caller does other things."""
+        engine = self.engine_now()
+        from packager.sandbox.native import NativeEngine
+
+        with engine.early() if isinstance(engine, NativeEngine) else contextlib.nullcontext():
+            yield engine
 
     def task_build(self, task: str, platform: str, progress: Progress) -> TaskBuild:
         """Return a locked task, ready to be built; a lock that no longer fits its recipe is refused."""

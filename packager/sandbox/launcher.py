@@ -48,7 +48,10 @@ _SIGNALLED = 128
 def main() -> NoReturn:
     """Read the spec from the descriptor named by the last argument and end as the command ends."""
     with os.fdopen(int(sys.argv[-1]), "rb") as stream:
-        spec: Spec = marshal.loads(stream.read())  # noqa: S302 - our own parent wrote it
+        told = stream.read()
+    if not told:
+        os._exit(_NOT_RUNNABLE)  # nobody needed this launcher, or nobody is there any more
+    spec: Spec = marshal.loads(told)  # noqa: S302 - our own parent wrote it
     os.set_inheritable(spec["status"], False)  # noqa: FBT003
     sys.excepthook = lambda kind, error, _: _report(spec, f"{kind.__name__}: {error}")  # our bug, not the command's
     sys.meta_path.clear()  # from here on an import would take whatever the tree holds

@@ -54,7 +54,32 @@ class NativeEngine:
     def __init__(self) -> None:
         self._parents = cgroups.machine_parents()
         self._counter = itertools.count()
+        self._waiting: _Launcher | None = None
         cgroups.sweep(self._parents)
+
+    @contextlib.contextmanager
+    def early(self) -> Iterator[None]:
+        """Start the launcher of the next command now, while the caller does other things: Python's start takes long.
+
+        One that no command has taken ends with the context.
+        """
+        prepare_process()
+        self._waiting = _Launcher((_PIPED, _PIPED))
+        try:
+            yield
+        finally:
+            waiting, self._waiting = self._waiting, None
+            if waiting is not None:
+                waiting.close()
+
+    def launcher(self, streams: Streams, *, with_listener: bool) -> _Launcher:
+        """Return the launcher that waits, or a new one if that has other ends or was killed."""
+        ends = (_end_for(streams.stdout), _end_for(streams.stderr))
+        waiting = self._waiting
+        if waiting is None or waiting.ends != ends or with_listener or waiting.child.poll() is not None:
+            return _Launcher(ends, with_listener=with_listener)
+        self._waiting = None
+        return waiting
 
     @property
     def name(self) -> str:
@@ -73,13 +98,14 @@ class NativeEngine:
                 source.write_text(text)
                 source.chmod(0o644)
                 files.append((str(source), f"/{target}"))
-            yield NativeTree(stack, tuple(files), self._parents)
+            yield NativeTree(self, stack, tuple(files), self._parents)
 
 
 class _Channels(NamedTuple):
     """What the launcher inherits (`spec`, `status`, `listener`) and our ends of it; files, since they close once."""
 
     spec: IO[bytes]
+    spec_here: IO[bytes]
     status: IO[bytes]
     status_here: IO[bytes]
     listener: socket.socket | None = None
@@ -92,9 +118,43 @@ class _Channels(NamedTuple):
 
     def close_theirs(self) -> None:
         """Close what only the launcher needs, once it runs: the end of its life is then the end of the stream."""
+        self.spec.close()
         self.status.close()
         if self.listener is not None:
             self.listener.close()
+
+
+class _Launcher:
+    """A launcher that runs and waits for its spec; `ends` says what becomes of its standard output and error."""
+
+    def __init__(self, ends: tuple[int, int], *, with_listener: bool = False) -> None:
+        self.ends = ends
+        with contextlib.ExitStack() as held, contextlib.ExitStack() as life:
+            self.channels = held.enter_context(_channels(with_listener=with_listener))
+            listener = self.channels.listener
+            self.status = self.channels.status.fileno()
+            self.listener = -1 if listener is None else listener.fileno()
+            argv = (sys.executable, "-I", "-S", "-c", _BOOTSTRAP, _PACKAGE_PARENT, str(self.channels.spec.fileno()))
+            around = Surroundings(env={}, cwd=Path("/"), pass_fds=self.channels.inherited())
+            self.child = life.enter_context(running(argv, around, stdout=ends[0], stderr=ends[1]))
+            self.channels.close_theirs()
+            self._life, self._held = life.pop_all(), held.pop_all()
+
+    def tell(self, spec: Spec) -> None:
+        """Say what to run; one that is dead does not hear it, and its exit code shows that."""
+        with self.channels.spec_here as stream, contextlib.suppress(BrokenPipeError):
+            left = memoryview(marshal.dumps(dict(spec)))
+            while left:
+                left = left[stream.write(left) :]
+
+    def end(self) -> None:
+        """End whatever still runs."""
+        self._life.close()
+
+    def close(self) -> None:
+        """End whatever still runs and close the channels."""
+        with self._held:
+            self._life.close()
 
 
 class _Job(NamedTuple):
@@ -107,7 +167,14 @@ class _Job(NamedTuple):
 class NativeTree:
     """A mounted stack of layers in which commands run; see the protocol Tree."""
 
-    def __init__(self, stack: Stack, files: tuple[tuple[str, str], ...], parents: dict[str, list[Path]]) -> None:
+    def __init__(
+        self,
+        engine: NativeEngine,
+        stack: Stack,
+        files: tuple[tuple[str, str], ...],
+        parents: dict[str, list[Path]],
+    ) -> None:
+        self._engine = engine
         self._stack = stack
         self._files = files
         self._parents = parents
@@ -138,12 +205,13 @@ class NativeTree:
         with contextlib.ExitStack() as held:
             group = held.enter_context(cgroups.group(command.limits, self._parents, name=cgroups.fresh_name()))
             proxy = None if fetches is None else held.enter_context(_proxy_for(fetches, self._next_ca_file()))
-            channels = held.enter_context(_channels(with_listener=proxy is not None))
-            spec = self._spec(command, group, channels)
+            launcher = self._engine.launcher(streams, with_listener=proxy is not None)
+            held.callback(launcher.close)
+            spec = self._spec(command, group, launcher)
             if fetches is not None and proxy is not None:
                 spec["env"] |= {**fetches.environment(), **proxy_environment()}
                 spec["binds"].append((str(proxy.ca_file), CA_PATH, False))
-            code, timed_out = _supervise(spec, channels, streams, _Job(started + command.timeout_s, proxy))
+            code, timed_out = _supervise(spec, launcher, streams, _Job(started + command.timeout_s, proxy))
             out_of_memory = code != 0 and not timed_out and group.ran_out_of_memory()
             if proxy is not None:
                 proxy.close()
@@ -152,7 +220,7 @@ class NativeTree:
     def _next_ca_file(self) -> Path:
         return self._stack.root.with_name(f"ca{next(self._counter)}")
 
-    def _spec(self, command: Command, group: Group, channels: _Channels) -> Spec:
+    def _spec(self, command: Command, group: Group, launcher: _Launcher) -> Spec:
         limits = command.limits
         limited = group.directories
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -169,8 +237,8 @@ class NativeTree:
             "binds": [(str(bind.source), os.path.normpath(bind.target), bind.writable) for bind in command.binds],
             "room": ROOM_IN_TREE,
             "port": PROXY_PORT,
-            "listener": -1 if channels.listener is None else channels.listener.fileno(),
-            "status": channels.status.fileno(),
+            "listener": launcher.listener,
+            "status": launcher.status,
             "cgroups": group.members,
             "open_files": _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES),
             "memory": limits.memory_bytes,
@@ -178,6 +246,10 @@ class NativeTree:
             "rlimit_processes": 0 if "pids" in limited or in_first_user_namespace() else limits.pids,
             "cpus": [] if "cpu" in limited else _some_cpus(limits),
         }
+
+
+def _end_for(sink: Callable[[bytes], None] | None) -> int:
+    return _DROPPED if sink is None else _PIPED
 
 
 def _some_cpus(limits: Limits) -> list[int]:
@@ -203,32 +275,31 @@ def _proxy_for(fetches: FetchSource, ca_file: Path) -> Iterator[Proxy]:
 @contextlib.contextmanager
 def _channels(*, with_listener: bool) -> Iterator[_Channels]:
     with contextlib.ExitStack() as held:
-        spec = held.enter_context(os.fdopen(os.memfd_create("spec"), "wb", buffering=0))
+        reading, writing = os.pipe()
+        spec = held.enter_context(os.fdopen(reading, "rb", buffering=0))
+        spec_here = held.enter_context(os.fdopen(writing, "wb", buffering=0))
         reading, writing = os.pipe()
         here = held.enter_context(os.fdopen(reading, "rb", buffering=0))
         there = held.enter_context(os.fdopen(writing, "wb", buffering=0))
         if not with_listener:
-            yield _Channels(spec, there, here)
+            yield _Channels(spec, spec_here, there, here)
             return
         ours, theirs = (held.enter_context(end) for end in socket.socketpair())
         ours.settimeout(_ACCEPT_S)
-        yield _Channels(spec, there, here, theirs, ours)
+        yield _Channels(spec, spec_here, there, here, theirs, ours)
 
 
-def _supervise(spec: Spec, channels: _Channels, streams: Streams, job: _Job) -> tuple[int, bool]:
-    """Start the launcher and carry output until the command is over; return its exit code and whether it timed out."""
-    channels.spec.write(marshal.dumps(dict(spec)))
-    channels.spec.seek(0)
-    argv = (sys.executable, "-I", "-S", "-c", _BOOTSTRAP, _PACKAGE_PARENT, str(channels.spec.fileno()))
-    around = Surroundings(env={}, cwd=Path("/"), pass_fds=channels.inherited())
-    wanted = (streams.stdout, streams.stderr)
-    ends = [_DROPPED if sink is None else _PIPED for sink in wanted]
-    with running(argv, around, stdout=ends[0], stderr=ends[1]) as child:
-        channels.close_theirs()
-        pairs = zip((child.stdout, child.stderr), wanted, strict=True)
+def _supervise(spec: Spec, launcher: _Launcher, streams: Streams, job: _Job) -> tuple[int, bool]:
+    """Tell the launcher and carry output until the command is over; return its exit code and whether it timed out."""
+    child, channels = launcher.child, launcher.channels
+    try:
+        launcher.tell(spec)
+        pairs = zip((child.stdout, child.stderr), (streams.stdout, streams.stderr), strict=True)
         sinks = {pipe.fileno(): sink for pipe, sink in pairs if pipe is not None and sink is not None}
         timed_out = Pump(child, sinks, _on_listener(channels, job.proxy)).run(job.deadline)
         code = child.wait()
+    finally:
+        launcher.end()
     complaint = channels.status_here.read(_STATUS_BYTES).decode(errors="replace")
     if complaint and not timed_out:
         raise WorldError(f"sandbox not made: {complaint}", where="native engine", hint="`doctor` says what is missing")
