@@ -126,13 +126,17 @@ def adopt_orphans() -> None:
 
 
 def survivors(known: Sequence[int] = ()) -> list[str]:
-    """Return what still runs of a killed command after the kernel had time to end it, but for `known` children."""
+    """Return what still runs of a killed command after the kernel had time to end it, but for `known` children.
+
+    As long as somebody died, his children may only now have become ours.
+    """
     until = time.monotonic() + _DYING_S
-    while True:
-        left = [pid for pid in children() if pid not in known and not _reaped(pid)]
-        if not left or time.monotonic() > until:
+    while found := [pid for pid in children() if pid not in known]:
+        left = [pid for pid in found if not _reaped(pid)]
+        if left and time.monotonic() > until:
             return [f"{pid} {Path(f'/proc/{pid}/cmdline').read_text()}" for pid in left]
-        time.sleep(0.02)
+        time.sleep(0.02 if left else 0)
+    return []
 
 
 def children() -> list[int]:
@@ -172,13 +176,13 @@ def copy_store(source: Path, target: Path) -> None:
     shutil.copytree(source / "git", target / "git", symlinks=True)
 
 
-def forget_small_layers(store: Path, below_bytes: int) -> int:
+def forget_small_layers(store: Path, below_bytes: int, *, but: Path | None = None) -> int:
     """Drop the image, small layers and all that was derived to get them; return how many results were dropped."""
     shutil.rmtree(store / "names")
     count = 0
     for path in sorted((store / "results").iterdir()):
         layer = json.loads(path.read_bytes()) or {}
-        if layer.get("size", 0) >= below_bytes:
+        if layer.get("size", 0) >= below_bytes or path == but:
             continue
         path.unlink()
         count += 1
