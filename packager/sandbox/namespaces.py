@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from packager.base.errors import PackError, WorldError
 from packager.base.processes import find_program, run_ok
 from packager.sandbox import kernel
+from packager.sandbox.cgroup_mounts import mount_missing_groups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,6 +51,7 @@ def prepare_process() -> None:
             hint="inside a container, run it with --privileged or with --cap-add SYS_ADMIN and no seccomp profile; "
             "on Ubuntu 24.04 see kernel.apparmor_restrict_unprivileged_userns",
         ) from error
+    mount_missing_groups()
     _state["prepared"] = True
 
 

@@ -1,4 +1,4 @@
-"""What this machine can do for sandboxes, and what to do about the rest; nothing is changed to find out."""
+"""What this machine can do for sandboxes, and what to do about the rest; nothing of it is changed to find out."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from packager.base.errors import PackError
 from packager.base.processes import find_program
 from packager.sandbox import cgroups
-from packager.sandbox.namespaces import may_mount, subordinate_ranges
+from packager.sandbox.namespaces import may_mount, prepare_process, subordinate_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,6 +94,9 @@ def _overlay() -> Capability:
 
 
 def _control_groups() -> Capability:
+    if may_mount():
+        with suppress(PackError):
+            prepare_process()  # which mounts what is missing, as every command of the engine does
     writable = cgroups.writable_controllers()
     if len(writable) == len(cgroups.CONTROLLERS):
         return Capability("limits", ok=True, detail="memory, processes and processors by control groups")

@@ -14,6 +14,7 @@ import pytest
 
 from packager.base.processes import Finished, Surroundings, find_program, run
 from packager.sandbox import kernel
+from packager.sandbox.cgroups import writable_controllers
 from packager.sandbox.namespaces import may_mount
 from tests.support.plain_user import ROOT, SYSTEM_PYTHON, as_user, plain_user, reachable_folder
 from tests.support.sandbox_walk import NET_RAW
@@ -132,22 +133,39 @@ os.execve("/usr/bin/python3", ["python3", "-m", "tests.support.sandbox_walk", "/
 """
 
 
-def test_a_chroot_is_as_good_as_a_machine(place: Path, code: Path) -> None:
-    (place / "root").mkdir()
-    ours = take_walk(code, place / "root")
-    inside = place / "inside"
-    for name in ("usr", "dev", "proc", "tmp", "walk", "etc"):
+LIMITS = """
+from packager.sandbox.cgroups import writable_controllers
+from packager.sandbox.namespaces import prepare_process
+prepare_process()
+print(*writable_controllers())
+"""
+
+
+def run_in_a_chroot(inside: Path, code: Path, script: str) -> bytes:
+    for name in ("usr", "dev", "proc", "sys", "tmp", "walk", "etc"):
         (inside / name).mkdir(parents=True)
     for name in ("bin", "sbin", "lib", "lib64"):
         (inside / name).symlink_to(f"usr/{name}")
     shutil.copy("/etc/ld.so.cache", inside / "etc/ld.so.cache")
     env = {"PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(code)}
-    done = run(
-        [str(SYSTEM_PYTHON), "-c", IN_A_CHROOT, str(inside), str(code)],
-        Surroundings(env=env, cwd=Path("/"), timeout_s=120),
-    )
+    argv = [str(SYSTEM_PYTHON), "-c", script, str(inside), str(code)]
+    done = run(argv, Surroundings(env=env, cwd=Path("/"), timeout_s=120))
     assert done.exit_code == 0, done.stderr.decode()
-    assert json.loads(done.stdout) == ours
+    return done.stdout
+
+
+def test_limits_hold_in_a_chroot_that_has_no_control_groups_mounted(place: Path, code: Path) -> None:
+    outside = " ".join(writable_controllers())
+    script = IN_A_CHROOT.replace('"-m", "tests.support.sandbox_walk", "/walk"', f'"-c", {LIMITS!r}')
+    assert run_in_a_chroot(place / "inside", code, script).decode() == f"{outside}\n"
+    assert str(place) not in Path("/proc/self/mounts").read_text()
+
+
+def test_a_chroot_is_as_good_as_a_machine(place: Path, code: Path) -> None:
+    (place / "root").mkdir()
+    ours = take_walk(code, place / "root")
+    inside = place / "inside"
+    assert json.loads(run_in_a_chroot(inside, code, IN_A_CHROOT)) == ours
     mounted = Path("/proc/self/mounts").read_text()
     assert str(inside) not in mounted
     assert kernel.effective_capabilities()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packager.sandbox import cgroups
+from packager.sandbox.cgroup_mounts import unified_and_single
 from packager.sandbox.engine import Limits
 
 if TYPE_CHECKING:
@@ -110,3 +111,12 @@ def test_only_groups_of_dead_owners_are_swept(tmp_path: Path) -> None:
 def test_a_processes_start_is_known_and_a_missing_one_is_none() -> None:
     assert cgroups.start_time(os.getpid()) == cgroups.start_time(os.getpid())
     assert cgroups.start_time(1 << 22) is None
+
+
+def test_the_kernel_says_which_version_has_which_controller() -> None:
+    head = "#subsys_name\thierarchy\tnum_cgroups\tenabled\n"
+    rows = "cpuset\t0\t1\t1\ncpu\t{}\t11\t1\nmemory\t{}\t124\t1\npids\t{}\t8\t1\nnet_cls\t5\t5\t1\n"
+    assert unified_and_single(head + rows.format(1, 4, 8)) == (False, ["cpu", "memory", "pids"])
+    assert unified_and_single(head + rows.format(0, 4, 0)) == (True, ["memory"])
+    assert unified_and_single(head + rows.format(0, 0, 0)) == (True, [])
+    assert unified_and_single(head + "memory\t4\t1\t0\n") == (True, [])
