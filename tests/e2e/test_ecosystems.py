@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from packager.store.store import Store
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.network,
     pytest.mark.engine,
     pytest.mark.skipif(not may_mount(), reason="needs root: the sandbox mounts"),
