@@ -23,7 +23,7 @@ from packager.registry.push import push_image
 from packager.sandbox.engine import Command
 from packager.sandbox.namespaces import may_mount
 from packager.store.scratch import scratch_folder
-from tests.support.docker_registry import docker_registry
+from tests.support.docker_registry import docker_registry, require_program
 from tests.support.host_tree import run_captured
 from tests.support.locked_files import find_wheel, npm_lock, uv_lock
 from tests.support.suites import Sample, Suite, make_suite
@@ -163,6 +163,7 @@ def test_pip_and_uv_install_what_a_lock_file_with_absolute_addresses_names(place
 
 
 def test_npm_ci_installs_what_a_lock_file_with_absolute_addresses_names(place_for: Place) -> None:
+    require_program("npm")  # which says where its registry is
     package = {"name": "sample", "version": "1.0.0", "dependencies": {"ms": "2.1.3"}}
     sample = Sample(
         "npm",
