@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = [pytest.mark.engine, pytest.mark.skipif(not may_mount(), reason="mounts, and counts what is left")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.engine,
+    pytest.mark.skipif(not may_mount(), reason="mounts, and counts what is left"),
+]
 
 BUILD = ("build", "--task", TASK)
 BASE_BYTES = 20 << 20

@@ -40,7 +40,11 @@ from tests.support.killing import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.engine, pytest.mark.skipif(not may_mount(), reason="counts what root's sandboxes leave")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.engine,
+    pytest.mark.skipif(not may_mount(), reason="counts what root's sandboxes leave"),
+]
 
 KILLS = int(os.environ.get("WIDESWE_KILLS", "2"))
 SEED = int(os.environ.get("WIDESWE_KILL_SEED", "1"))
@@ -88,7 +92,6 @@ def test_a_killed_build_is_completed_by_the_same_command_with_the_same_digest(bu
     assert cut_off > 0
 
 
-@pytest.mark.slow
 @pytest.mark.network
 def test_a_killed_lock_leaves_no_half_lock_and_the_same_command_writes_the_same_bytes(
     built: Built, around: Path
