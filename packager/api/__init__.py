@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, validate
+    from packager.api.carry import Copied, export_bundle, import_bundle, load, mirror, mirror_pairs, pull, push
     from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect
     from packager.api.machine import can_build, collect_garbage, doctor, images_in
     from packager.api.place import Place
-    from packager.api.ship import Keys, Shipped, keygen, pull, push, sign, verify
+    from packager.api.ship import Keys, Shipped, keygen, sign, verify
+    from packager.registry.bundle import BundleForm
 
 __all__ = [
     "Audited",
+    "BundleForm",
+    "Copied",
     "EvaluationRequest",
     "Keys",
     "Place",
@@ -31,12 +35,17 @@ __all__ = [
     "doctor",
     "evaluate",
     "exit_code",
+    "export_bundle",
     "fetch",
     "images_in",
+    "import_bundle",
     "inspect",
     "keygen",
     "list_tasks",
+    "load",
     "lock",
+    "mirror",
+    "mirror_pairs",
     "pull",
     "push",
     "render",
@@ -47,10 +56,21 @@ __all__ = [
 
 _HOMES = {
     "author": ("build", "check_lock", "fetch", "list_tasks", "lock", "render", "validate"),
+    "carry": (
+        "BundleForm",
+        "Copied",
+        "export_bundle",
+        "import_bundle",
+        "load",
+        "mirror",
+        "mirror_pairs",
+        "pull",
+        "push",
+    ),
     "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect"),
     "machine": ("can_build", "collect_garbage", "doctor", "images_in"),
     "place": ("Place",),
-    "ship": ("Keys", "Shipped", "keygen", "pull", "push", "sign", "verify"),
+    "ship": ("Keys", "Shipped", "keygen", "sign", "verify"),
 }
 
 if not TYPE_CHECKING:

@@ -41,6 +41,7 @@ LOCK_LIMIT_BYTES = 64 << 20
 class Place:
     """Where things are: the suite's folder, the store, the keys; what to read before the network; mirrors; engine.
 
+    Registries in `plain_http` are spoken to in the clear, as otherwise only those on loopback are.
     `password` protects the release key; without it WIDESWE_PASSWORD does.
     """
 
@@ -51,6 +52,7 @@ class Place:
     engine: str = "native"
     mirrors: Mapping[str, str] = field(default_factory=dict)
     password: Password | None = None
+    plain_http: tuple[str, ...] = ()
 
     def store(self) -> Store:
         """Return the store."""
