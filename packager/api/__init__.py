@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, validate
     from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect
-    from packager.api.machine import can_build, collect_garbage, doctor, images_in
+    from packager.api.machine import can_build, collect_garbage, doctor, ecosystems, images_in
     from packager.api.place import Place
     from packager.api.ship import Keys, Shipped, keygen, pull, push, sign, verify
 
@@ -29,6 +29,7 @@ __all__ = [
     "collect_garbage",
     "demo",
     "doctor",
+    "ecosystems",
     "evaluate",
     "exit_code",
     "fetch",
@@ -48,7 +49,7 @@ __all__ = [
 _HOMES = {
     "author": ("build", "check_lock", "fetch", "list_tasks", "lock", "render", "validate"),
     "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect"),
-    "machine": ("can_build", "collect_garbage", "doctor", "images_in"),
+    "machine": ("can_build", "collect_garbage", "doctor", "ecosystems", "images_in"),
     "place": ("Place",),
     "ship": ("Keys", "Shipped", "keygen", "pull", "push", "sign", "verify"),
 }
