@@ -62,7 +62,7 @@ def expect_nothing_half_done(place: Place, *, known: tuple[int, ...] = ()) -> No
 def expect_clean_after(killed: Ran, place: Place) -> None:
     """Look after the next run: no group of the dead, no scraps but downloads, all blobs whole."""
     assert groups_of(killed.pid) == []
-    assert [path.name for path in (place.store / "tmp").glob("*")] == []
+    assert [str(path.relative_to(place.store)) for path in (place.store / "tmp").rglob("*")] == []
     assert broken_blobs(place.store) == []
 
 
