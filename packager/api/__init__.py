@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, validate
     from packager.api.carry import Copied, export_bundle, import_bundle, load, mirror, mirror_pairs, pull, push
     from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect
-    from packager.api.machine import can_build, collect_garbage, doctor, images_in
+    from packager.api.machine import can_build, collect_garbage, doctor, ecosystems, images_in
     from packager.api.place import Place
     from packager.api.ship import Keys, Shipped, keygen, sign, verify
     from packager.registry.bundle import BundleForm
@@ -33,6 +33,7 @@ __all__ = [
     "collect_garbage",
     "demo",
     "doctor",
+    "ecosystems",
     "evaluate",
     "exit_code",
     "export_bundle",
@@ -68,7 +69,7 @@ _HOMES = {
         "push",
     ),
     "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect"),
-    "machine": ("can_build", "collect_garbage", "doctor", "images_in"),
+    "machine": ("can_build", "collect_garbage", "doctor", "ecosystems", "images_in"),
     "place": ("Place",),
     "ship": ("Keys", "Shipped", "keygen", "sign", "verify"),
 }
