@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, validate
     from packager.api.grants import Granted, grant, join_secret, open_task, rotate_secret, split_secret
     from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect
-    from packager.api.machine import can_build, collect_garbage, doctor, images_in
+    from packager.api.machine import can_build, collect_garbage, doctor, ecosystems, images_in
     from packager.api.place import Place
     from packager.api.ship import Keys, Shipped, import_key, keygen, pull, push, sign, verify
     from packager.api.suite import (
@@ -52,6 +52,7 @@ __all__ = [
     "create_suite",
     "demo",
     "doctor",
+    "ecosystems",
     "evaluate",
     "exit_code",
     "export_trust",
@@ -87,7 +88,7 @@ __all__ = [
 _HOMES = {
     "author": ("build", "check_lock", "fetch", "list_tasks", "lock", "render", "validate"),
     "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect"),
-    "machine": ("can_build", "collect_garbage", "doctor", "images_in"),
+    "machine": ("can_build", "collect_garbage", "doctor", "ecosystems", "images_in"),
     "place": ("Place",),
     "ship": ("Keys", "Shipped", "import_key", "keygen", "pull", "push", "sign", "verify"),
     "attest": ("Attested", "ExportRequest", "attest", "attest_file", "export_trust"),

@@ -1,4 +1,4 @@
-"""The verbs that look after the machine and the store: doctor, gc."""
+"""The verbs that look after the machine and the store: doctor, ecosystems, gc."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from packager.api.place import Place
+    from packager.lock.ecosystems.table import Line
     from packager.sandbox.probe import Capability
     from packager.store.garbage import Garbage
     from packager.store.store import Store
@@ -28,6 +29,13 @@ def doctor(place: Place) -> tuple[Capability, ...]:
 
     there = next(path for path in (place.store_root, *place.store_root.parents) if path.is_dir())
     return tuple(probe_machine(there))
+
+
+def ecosystems() -> tuple[Line, ...]:
+    """Return the table of ecosystems: each package client, and what tests show of it."""
+    from packager.lock.ecosystems.table import table_lines
+
+    return table_lines()
 
 
 def can_build(found: Sequence[Capability]) -> bool:

@@ -43,6 +43,7 @@ _VERBS = {
     "audit": "judge",
     "demo": "judge",
     "doctor": "machine",
+    "ecosystems": "machine",
     "gc": "machine",
     "completion": "machine",
 }

@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING
 
 from packager.base.errors import InputError, IntegrityError, TrustError
-from packager.base.processes import Surroundings, find_program, run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +32,8 @@ def decrypt_with_age(data: bytes, identities: Sequence[str], *, where: str) -> b
     """Return the plaintext; the keys go through standard input, so that none is on disk or in an argument."""
     import tempfile  # noqa: PLC0415 - slow to import, and few have such keys
 
+    from packager.base.processes import Surroundings, run  # noqa: PLC0415
+
     with tempfile.NamedTemporaryFile(prefix="wideswe-grant-") as stream:
         stream.write(data)
         stream.flush()
@@ -48,6 +49,8 @@ def decrypt_with_age(data: bytes, identities: Sequence[str], *, where: str) -> b
 
 def encrypt_with_age(plain: bytes, recipients: Sequence[str]) -> bytes:
     """Return an age file for recipients of one kind; its bytes are others each time."""
+    from packager.base.processes import Surroundings, run  # noqa: PLC0415 - slow to import, and few have such keys
+
     words = [word for recipient in recipients for word in ("-r", recipient)]
     done = run([_program(), "-e", *words], Surroundings(stdin=plain, timeout_s=_TIMEOUT_S))
     if done.exit_code != 0:
@@ -57,6 +60,8 @@ def encrypt_with_age(plain: bytes, recipients: Sequence[str]) -> bytes:
 
 
 def _program() -> str:
+    from packager.base.processes import find_program  # noqa: PLC0415
+
     program = find_program("age")
     if program is None:
         hint = "install age (1.1 or newer) and the plugin; X25519 keys (age1…) need neither"
