@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packager.api.place import VERSION
-from packager.api.ship import Shipped, bare_home, trusted_keys
+from packager.api.ship import Shipped, bare_home
+from packager.api.trusted import ImageQuestion, Trust, refuse_unverified
 from packager.base.canonical import LIMIT_BYTES
-from packager.base.errors import InputError, TrustError, UsageError, WorldError
+from packager.base.errors import InputError, UsageError, WorldError
 from packager.base.files import full_disk_trouble
 from packager.base.progress import Overall, Progress, silent
 from packager.registry.bundle import BundleForm
@@ -55,7 +56,7 @@ def push(
     record = place.record(task)
     reference = parse_reference(f"{bare_home(namespace)}/{task}:{version}")
     mounts = _neighbours(place, task, reference)
-    manner = Manner(insecure=_is_plain(place, reference.registry), mounts=mounts)
+    manner = Manner(insecure=place.plain(reference.registry), mounts=mounts)
     digest = push_image(place.store(), record, reference, progress=progress, manner=manner)
     return Shipped(task, str(reference), digest)
 
@@ -101,7 +102,7 @@ def pull(
         if offline:
             record = _pulled_before(store, parsed)
         else:
-            insecure = _is_plain(place, parsed.registry)
+            insecure = place.plain(parsed.registry)
             record = pull_image(parsed, store, progress=progress, insecure=insecure)
         task = _labelled_task(store, record, where=reference)
         store.set_name("images", task, format_record(record))
@@ -137,11 +138,6 @@ def _labelled_task(store: Store, record: ImageRecord, *, where: str) -> str:
     return parse_name(label, where=f"{where}: label {TASK_LABEL}")
 
 
-def _is_plain(place: Place, host: str) -> bool | None:
-    """Return whether a registry may be spoken to in the clear because it was named; None: only on loopback."""
-    return True if host in place.plain_http else None
-
-
 @full_disk_trouble("mirror")
 def mirror(
     place: Place,
@@ -164,7 +160,7 @@ def mirror(
     ((source_host, target_host),) = hosts
     store = place.store()
     store.sweep()
-    clients = [RegistryClient(host, insecure=_is_plain(place, host)) for host in (source_host, target_host)]
+    clients = [RegistryClient(host, insecure=place.plain(host)) for host in (source_host, target_host)]
     copy = Mirror(clients[0], clients[1], store, Overall.over(progress, "mirror", len(parsed)))
     try:
         with store.lease():
@@ -233,21 +229,16 @@ def load(
     task: str,
     *,
     engine: EngineName,
-    public_keys: Sequence[str] = (),
+    trust: Trust | None = None,
     progress: Progress = silent,
 ) -> Loaded:
     """Verify a task's image, put it into the daemon of an engine, and hold the ids there against what was verified."""
     from packager.registry.load import Load
-    from packager.trust.verify import is_verified, verify_image
 
     store, record = place.store(), place.record(task)
     store.sweep()
     with store.lease():
-        checks = verify_image(record, store, public_keys=trusted_keys(place, public_keys), progress=progress)
-        if not is_verified(checks):
-            hint = f"wideswe-pack verify --task {task} shows all checks"
-            reason = f"not loaded: {checks[-1].name}: {checks[-1].reason}"
-            raise TrustError(reason, where=task, hint=hint)
+        refuse_unverified(ImageQuestion(place, record, task, trust or Trust()).ask(progress=progress).checks, task)
         return Load(store, engine, progress).run(record.manifest, published_name(store, task, record))
 
 

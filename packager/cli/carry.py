@@ -9,6 +9,7 @@ import click
 
 from packager.cli.place import Options, chosen_tasks, stored_tasks, task_options
 from packager.cli.screen import progress_on_screen, show
+from packager.cli.trust import trust_of, trust_options
 
 if TYPE_CHECKING:
     from packager.registry.bundle import DockerLayers
@@ -171,19 +172,18 @@ def import_command(options: Options, source: Path) -> None:
     type=click.Path(exists=True, dir_okay=False),
     help="Trusted public key (default: release.pub in the keys folder); repeats.",
 )
+@trust_options
 @click.pass_obj
-def load_command(
-    options: Options, tasks: tuple[str, ...], *, every: bool, engine: EngineName, public_keys: tuple[str, ...]
-) -> None:
+def load_command(options: Options, tasks: tuple[str, ...], *, every: bool, engine: EngineName, **given: object) -> None:
     """Verify images, put them into a local engine, and prove by image id and diff ids that it holds the same ones.
 
-    Exit codes: 0 the same image; 4 the engine holds another one; 5 the image was not verified, nothing was loaded;
-    6 the engine is missing or failed.
+    Exit codes: 0 the same image; 4 the engine holds another one, or bytes are wrong; 5 the image is not to be believed,
+    nothing was loaded; 6 the engine is missing or failed.
     """
     from packager import api
 
     place = options.place()
     with progress_on_screen(options) as progress:
         for task in stored_tasks(api.images_in(place), tasks, every=every):
-            loaded = api.load(place, task, engine=engine, public_keys=public_keys, progress=progress)
+            loaded = api.load(place, task, engine=engine, trust=trust_of(given), progress=progress)
             show(options, loaded, f"{task}: {engine} holds {loaded.name} as {loaded.image_id}: {loaded.proof}")

@@ -39,6 +39,7 @@ class Options:
     engine: str
     as_json: bool
     quiet: bool
+    password_file: Path | None = None
 
     @classmethod
     def from_command_line(cls, given: Mapping[str, Any]) -> Options:
@@ -55,6 +56,7 @@ class Options:
             engine=given["engine"],
             as_json=given["as_json"],
             quiet=given["quiet"],
+            password_file=given["password_file"] and given["password_file"].absolute(),
         )
 
     def place(self, plain_http: tuple[str, ...] = ()) -> Place:
@@ -69,6 +71,7 @@ class Options:
             engine=self.engine,
             mirrors=Mirrors(self.config),
             plain_http=plain_http,
+            password_file=self.password_file,
         )
 
 
