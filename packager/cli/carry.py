@@ -174,7 +174,9 @@ def import_command(options: Options, source: Path) -> None:
 )
 @trust_options
 @click.pass_obj
-def load_command(options: Options, tasks: tuple[str, ...], *, every: bool, engine: EngineName, **given: object) -> None:
+def load_command(
+    options: Options, /, tasks: tuple[str, ...], *, every: bool, engine: EngineName, **given: object
+) -> None:
     """Verify images, put them into a local engine, and prove by image id and diff ids that it holds the same ones.
 
     Exit codes: 0 the same image; 4 the engine holds another one, or bytes are wrong; 5 the image is not to be believed,
