@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect
     from packager.api.machine import can_build, collect_garbage, doctor, ecosystems, images_in
     from packager.api.place import Place
+    from packager.api.rebuild import Reproduced, Wish, reproduce
     from packager.api.ship import Keys, Shipped, import_key, keygen, sign, verify
     from packager.api.suite import (
         RoleChoice,
@@ -41,11 +42,13 @@ __all__ = [
     "Granted",
     "Keys",
     "Place",
+    "Reproduced",
     "RoleChoice",
     "Shipped",
     "SuiteRequest",
     "SuiteState",
     "Trust",
+    "Wish",
     "attest",
     "attest_file",
     "audit",
@@ -80,6 +83,7 @@ __all__ = [
     "push",
     "push_suite",
     "render",
+    "reproduce",
     "revoke_image",
     "rotate_root",
     "rotate_secret",
@@ -110,6 +114,7 @@ _HOMES = {
     "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect"),
     "machine": ("can_build", "collect_garbage", "doctor", "ecosystems", "images_in"),
     "place": ("Place",),
+    "rebuild": ("Reproduced", "Wish", "reproduce"),
     "ship": ("Keys", "Shipped", "import_key", "keygen", "sign", "verify"),
     "attest": ("Attested", "ExportRequest", "attest", "attest_file", "export_trust"),
     "grants": ("Granted", "grant", "join_secret", "open_task", "rotate_secret", "split_secret"),

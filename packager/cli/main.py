@@ -27,6 +27,7 @@ _VERBS = {
     "render": "author",
     "build": "author",
     "validate": "author",
+    "reproduce": "rebuild",
     "keygen": "ship",
     "sign": "ship",
     "verify": "ship",
