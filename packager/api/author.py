@@ -146,7 +146,6 @@ def _resolve(place: Place, task: str, platform: str, progress: Progress) -> tupl
     from packager.api.gold import read_gold_trees
     from packager.build.record import record_fetches, vouch
     from packager.build.task import TaskBuild
-    from packager.lock.clients import Clients
     from packager.lock.fetch import fetch_blobs
     from packager.lock.recorder import Recorder
     from packager.lock.resolve import Resolver
@@ -154,7 +153,7 @@ def _resolve(place: Place, task: str, platform: str, progress: Progress) -> tupl
     engine = place.engine_now()
     recipe = place.recipe(task)
     template = place.template(recipe)
-    store, repositories, clients = place.store(), place.repositories(recipe), Clients()
+    store, repositories, clients = place.store(), place.repositories(recipe), place.clients()
     with store.lease():
         trees = read_gold_trees(recipe, repositories)
         resolver = Resolver(
@@ -184,7 +183,6 @@ def fetch(
     from packager.api.base_image import fetch_base
     from packager.api.gold import keep_manifests
     from packager.lock.answers import answer_digests, locked_answer
-    from packager.lock.clients import Clients
     from packager.lock.fetch import fetch_blobs
 
     store, locked, recipe = place.store(), place.lock(task, platform), place.recipe(task)
@@ -194,7 +192,7 @@ def fetch(
     digests.update({repo.pack_digest: repo.pack_size for repo in locked.repos})
     store.sweep()
     with store.lease():
-        fetch_blobs(locked.blobs(), store, Clients(), progress, sources=_sources(place, task, platform))
+        fetch_blobs(locked.blobs(), store, place.clients(), progress, sources=_sources(place, task, platform))
         for repo in locked.repos:
             if not store.has(repo.pack_digest, repo.pack_size):
                 progress(Event("fetch", message=f"repository {repo.name}"))

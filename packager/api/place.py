@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from packager.base.digests import Digest
     from packager.base.progress import Progress
     from packager.build.task import TaskBuild
+    from packager.lock.clients import Clients
+    from packager.lock.git import GitSources
     from packager.lock.model import Lock
     from packager.lock.repositories import Repositories
     from packager.oci.record import ImageRecord
@@ -118,11 +120,23 @@ class Place:
 
     def repositories(self, recipe: Recipe) -> Repositories:
         """Return where a recipe's repositories come from."""
-        from packager.lock.git import GitSources
         from packager.lock.repositories import Repositories
 
-        store = self.store()
-        return Repositories(recipe, GitSources(store, self.mirrors, self.root / "recipes"), store)
+        return Repositories(recipe, self.git_sources(), self.store())
+
+    def git_sources(self) -> GitSources:
+        """Return where git repositories are had: bundles beside recipes, mirrors, the repositories themselves."""
+        from packager.lock.git import GitSources
+
+        return GitSources(self.store(), self.mirrors, self.root / "recipes")
+
+    def clients(self) -> Clients:
+        """Return where registries and repositories are, as the clients of this machine and our settings say."""
+        from packager.lock.clients import Clients
+
+        found = Clients()
+        found.git = self.git_sources()
+        return found
 
     def engine_now(self) -> Engine:
         """Return the engine that runs commands."""
