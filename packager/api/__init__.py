@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, validate
     from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect
-    from packager.api.machine import can_build, collect_garbage, doctor, images_in
+    from packager.api.machine import Checked, can_build, check_store, collect_garbage, doctor, images_in
     from packager.api.place import Place
     from packager.api.ship import Keys, Shipped, keygen, pull, push, sign, verify
 
 __all__ = [
     "Audited",
+    "Checked",
     "EvaluationRequest",
     "Keys",
     "Place",
@@ -26,6 +27,7 @@ __all__ = [
     "build",
     "can_build",
     "check_lock",
+    "check_store",
     "collect_garbage",
     "demo",
     "doctor",
@@ -48,7 +50,7 @@ __all__ = [
 _HOMES = {
     "author": ("build", "check_lock", "fetch", "list_tasks", "lock", "render", "validate"),
     "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect"),
-    "machine": ("can_build", "collect_garbage", "doctor", "images_in"),
+    "machine": ("Checked", "can_build", "check_store", "collect_garbage", "doctor", "images_in"),
     "place": ("Place",),
     "ship": ("Keys", "Shipped", "keygen", "pull", "push", "sign", "verify"),
 }

@@ -254,7 +254,9 @@ def build(place: Place, task: str, *, platform: str = PLATFORM, progress: Progre
     kept = store.result(key)
     built = None if kept is None else _still_there(place, task, kept)
     if built is None:
-        built = _build(place, task, platform, progress)
+        from packager.api.healing import with_healing
+
+        built = with_healing(store, lambda: _build(place, task, platform, progress), progress)
         store.put_result(key, format_canonical(asdict(built)))
     return built
 

@@ -118,7 +118,7 @@ def _bootstrap(lock: Lock, store: Store) -> Input:
     }
 
     def entries(scratch: Path) -> Iterable[Entry]:
-        debs = [Deb(blob.key.rpartition("/")[2], store.path(blob.digest)) for blob in packages]
+        debs = [Deb(blob.key.rpartition("/")[2], store.checked_path(blob.digest)) for blob in packages]
         return bootstrap_entries(debs, suite=lock.base.suite, scratch=scratch)
 
     return Input(spec, entries)

@@ -38,6 +38,7 @@ _VERBS = {
     "demo": "judge",
     "doctor": "machine",
     "gc": "machine",
+    "store": "machine",
     "completion": "machine",
 }
 EXIT_INTERRUPTED = 130
