@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect
     from packager.api.machine import Checked, can_build, check_store, collect_garbage, doctor, images_in
     from packager.api.place import Place
+    from packager.api.sharing import inspect_suite
     from packager.api.ship import Keys, Shipped, keygen, pull, push, sign, verify
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "fetch",
     "images_in",
     "inspect",
+    "inspect_suite",
     "keygen",
     "list_tasks",
     "lock",
@@ -52,6 +54,7 @@ _HOMES = {
     "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect"),
     "machine": ("Checked", "can_build", "check_store", "collect_garbage", "doctor", "images_in"),
     "place": ("Place",),
+    "sharing": ("inspect_suite",),
     "ship": ("Keys", "Shipped", "keygen", "pull", "push", "sign", "verify"),
 }
 

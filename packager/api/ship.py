@@ -113,9 +113,10 @@ def push(place: Place, task: str, *, namespace: str, version: str = VERSION, pro
     from packager.oci.reference import parse_reference
     from packager.registry.push import push_image
 
-    record = place.record(task)
     reference = parse_reference(f"{bare_home(namespace)}/{task}:{version}")
-    digest = push_image(place.store(), record, reference, progress=progress)
+    store = place.store()
+    with store.lease():
+        digest = push_image(store, place.record(task), reference, progress=progress)
     return Shipped(task, str(reference), digest)
 
 
@@ -160,8 +161,10 @@ def verify(
     from packager.trust.verify import verify_image
 
     keys = trusted_keys(place, public_keys)
-    checks = verify_image(place.record(task), place.store(), public_keys=keys, reference=identity, progress=progress)
-    return tuple(checks)
+    store = place.store()
+    with store.lease():
+        record = place.record(task)
+        return tuple(verify_image(record, store, public_keys=keys, reference=identity, progress=progress))
 
 
 def trusted_keys(place: Place, public_keys: Sequence[str]) -> list[PublicKey]:
