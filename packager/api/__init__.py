@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, validate
     from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect
-    from packager.api.machine import Checked, can_build, check_store, collect_garbage, doctor, images_in
+    from packager.api.machine import can_build, doctor, ecosystems
     from packager.api.place import Place
     from packager.api.sharing import inspect_suite
     from packager.api.ship import Keys, Shipped, keygen, pull, push, sign, verify
+    from packager.api.upkeep import Checked, check_store, collect_garbage, images_in
 
 __all__ = [
     "Audited",
@@ -32,6 +33,7 @@ __all__ = [
     "collect_garbage",
     "demo",
     "doctor",
+    "ecosystems",
     "evaluate",
     "exit_code",
     "fetch",
@@ -52,10 +54,11 @@ __all__ = [
 _HOMES = {
     "author": ("build", "check_lock", "fetch", "list_tasks", "lock", "render", "validate"),
     "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect"),
-    "machine": ("Checked", "can_build", "check_store", "collect_garbage", "doctor", "images_in"),
+    "machine": ("can_build", "doctor", "ecosystems"),
     "place": ("Place",),
     "sharing": ("inspect_suite",),
     "ship": ("Keys", "Shipped", "keygen", "pull", "push", "sign", "verify"),
+    "upkeep": ("Checked", "check_store", "collect_garbage", "images_in"),
 }
 
 if not TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -124,7 +123,6 @@ def evaluate(place: Place, task: str, request: EvaluationRequest, *, progress: P
     store = place.store()
     with place.engine_early() as engine, store.lease():
         from packager.evaluate.judge import Judge, read_image
-        from packager.evaluate.verdict import format_verdict
         from packager.trust.verify import verify_again
 
         keys, record = trusted_keys(place, request.public_keys), place.record(task)
@@ -134,6 +132,8 @@ def evaluate(place: Place, task: str, request: EvaluationRequest, *, progress: P
         patches = request.read(task, contents)
         verdict = Judge(engine, store, progress).judge(image, contents, patches)
     if request.output is not None:
+        from packager.evaluate.verdict import format_verdict
+
         write_atomic(request.output, format_verdict(verdict))
     return verdict
 
@@ -210,7 +210,9 @@ def demo(place: Place, task: str, *, progress: Progress = silent) -> Demonstrate
     from packager.api.author import build
 
     with tempfile.TemporaryDirectory(prefix="wideswe-demo-") as folder:
-        own = replace(place, keys=Path(folder) / "keys", password=Password(secrets.token_hex()))
+        from secrets import token_hex
+
+        own = replace(place, keys=Path(folder) / "keys", password=Password(token_hex()))
         keygen(own)
         before = store.name("images", task)
         try:

@@ -37,8 +37,9 @@ _VERBS = {
     "audit": "judge",
     "demo": "judge",
     "doctor": "machine",
-    "gc": "machine",
-    "store": "machine",
+    "ecosystems": "machine",
+    "gc": "upkeep",
+    "store": "upkeep",
     "completion": "machine",
 }
 EXIT_INTERRUPTED = 130

@@ -8,8 +8,8 @@ it: `age -d -i <(age -d -i evaluator.key grant.age) sealed.age`.
 from __future__ import annotations
 
 import io
+import os
 import re
-import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -58,7 +58,7 @@ class RootSecret:
 
 def create_root() -> RootSecret:
     """Make the secret of a new suite."""
-    return RootSecret(secrets.token_bytes(KEY_BYTES))
+    return RootSecret(os.urandom(KEY_BYTES))
 
 
 def write_root(path: Path, root: RootSecret) -> None:
@@ -92,7 +92,7 @@ def parse_name(text: str, *, where: str) -> str:
 
 def create_evaluator_key() -> tuple[Identity, Recipient]:
     """Make the key pair of someone who evaluates."""
-    identity = format_identity(secrets.token_bytes(KEY_BYTES))
+    identity = format_identity(os.urandom(KEY_BYTES))
     return identity, recipient_of(identity)
 
 
@@ -131,7 +131,7 @@ def make_grant(identity: str, recipients: Sequence[str], comment: str = "", *, r
     plain = "\n".join([*remarks, *identities, ""]).encode()
     if len(plain) > GRANT_LIMIT_BYTES:
         raise InputError(f"expected at most {GRANT_LIMIT_BYTES} bytes of grant, found {len(plain)}")
-    secret = secrets.token_bytes(KEY_BYTES) if root is None else root.derive("grant")
+    secret = os.urandom(KEY_BYTES) if root is None else root.derive("grant")
     return b"".join(write_age(plain, recipients, secret=secret, context=_GRANT_TITLE))
 
 
