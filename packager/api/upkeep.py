@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from packager.api.place import Place
     from packager.oci.descriptor import Descriptor
     from packager.store.garbage import Garbage
+    from packager.store.store import Store
 
 
 def images_in(place: Place) -> tuple[str, ...]:
@@ -104,8 +105,19 @@ def _image_problems(place: Place, task: str) -> Iterator[Problem]:
 
 
 def _kept(place: Place) -> Iterator[str]:
+    yield from _kept_of_suites(place.store())
     for task in images_in(place):
         yield from _needs(place, task)
+
+
+def _kept_of_suites(store: Store) -> Iterator[str]:
+    from packager.api.trusted import SUITES, suite_record
+    from packager.oci.manifest import parse_manifest
+
+    for name in store.names(SUITES):
+        for descriptor in suite_record(store, name).manifests():
+            manifest = parse_manifest(store.read(descriptor.digest, LIMIT_BYTES))
+            yield from (descriptor.digest, manifest.config.digest, *(layer.digest for layer in manifest.layers))
 
 
 def _needs(place: Place, task: str) -> Iterator[str]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from packager.base.digests import Digest, digest_of, digest_of_file, hex_of
+from packager.base.digests import digest_of_file
 from packager.base.errors import InputError, IntegrityError
 from packager.lock.git import GitRepository, GitSources, History, snapshot_id
+from packager.lock.git_dependencies import open_packs
 from packager.lock.git_objects import parse_object_id
-from packager.lock.git_runner import make_git_directory
 from packager.lock.git_tree import Pins
 from packager.lock.model import LockedRepo, LockedShare
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from packager.lock.git_objects import ObjectId
-    from packager.lock.git_runner import GitDirectory
     from packager.oci.entries import Entry
     from packager.recipe.model import Context, Recipe, Target
     from packager.store.store import Store
@@ -115,24 +113,9 @@ class Repositories:
             self._store.put_file(pack)
 
     def _from_packs(self, repo: LockedRepo) -> GitRepository:
+        directory = open_packs(self._store, *repo.packs())
         root = self._store.root / "git"
-        packs = [*repo.packs()]
-        name = packs[0] if len(packs) == 1 else digest_of("\n".join(packs).encode())
-        directory = make_git_directory(root / f"pack-{hex_of(name)[:32]}.git")
-        with self._store.lock(f"git-{directory.path.name}"):
-            for digest in packs:
-                self._unpack(digest, directory)
         return GitRepository(repo.name, directory, root, self._store).pinned(self._pins(repo.name))
-
-    def _unpack(self, digest: Digest, directory: GitDirectory) -> None:
-        name = "pack-" + _pack_hash(self._store, digest)
-        folder = directory.path / "objects" / "pack"
-        if (folder / f"{name}.idx").is_file():
-            return
-        folder.mkdir(parents=True, exist_ok=True)
-        with self._store.open(digest) as source, (folder / f"{name}.pack").open("wb") as target:
-            shutil.copyfileobj(source, target, 1 << 20)
-        directory.run_ok("index-pack", str(folder / f"{name}.pack"))
 
     def _pins(self, name: str) -> Pins:
         return Pins(submodules={path.encode(): () for path in self._named[name].empty_submodules})
@@ -164,12 +147,6 @@ def _history_of(source: Target | Context) -> tuple[History, str | None]:
 
 def _object_id(text: str) -> ObjectId:
     return parse_object_id(text, where="lock")
-
-
-def _pack_hash(store: Store, digest: Digest) -> str:
-    with store.path(digest).open("rb") as stream:
-        stream.seek(-20, 2)
-        return stream.read().hex()
 
 
 def refuse_young(recipe: Recipe, times: Mapping[str, int]) -> None:
