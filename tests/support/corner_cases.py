@@ -4,7 +4,7 @@ Run: python -m tests.support.corner_cases DIRECTORY   prints the digest of every
 that every Python can run it. Cases that make devices, owners or attributes are left out where one is not root.
 """
 # Paths are bytes here, which pathlib has no place for:
-# ruff: noqa: PTH101, PTH102, PTH108, PTH109, PTH112, PTH120, PTH123, PTH211
+# ruff: noqa: S103, PTH101, PTH102, PTH108, PTH109, PTH112, PTH120, PTH123, PTH211
 
 from __future__ import annotations
 
