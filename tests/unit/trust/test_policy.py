@@ -105,8 +105,10 @@ suites:
         ("schema: wideswe-trust/1\nsuites: [1]\n", "1 problem\ntrust.yaml:2: suites.0: expected a mapping"),
         (
             PLAIN + "    validated: no\n",
-            ("1 problem\ntrust.yaml:5: suites.0.validated: the value no reads as true or false in YAML 1.1 "
-            '(hint: quote it to keep the text: "no")'),
+            (
+                "1 problem\ntrust.yaml:5: suites.0.validated: the value no reads as true or false in YAML 1.1 "
+                '(hint: quote it to keep the text: "no")'
+            ),
         ),
         (
             PLAIN + f'    root: "{ROOT}"\n',
