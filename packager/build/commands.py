@@ -9,6 +9,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from packager.base.errors import InputError
+from packager.build.scrubs import scrub_commands
 
 if TYPE_CHECKING:
     from packager.recipe.model import Link, Recipe, Target
@@ -23,7 +24,8 @@ def checkout(name: str) -> str:
 
 def dependency_command(target: Target) -> str:
     """Return one shell command that runs the dependency commands of a target where its checkout will be, or nothing."""
-    command = _chain(target.name, target.dependencies)
+    scrubs = scrub_commands(target.manifests) if target.dependencies else ()
+    command = _chain(target.name, (*target.dependencies, *scrubs))
     return f"mkdir -p {checkout(target.name)} && {command}" if command else ""
 
 
