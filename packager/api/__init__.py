@@ -10,47 +10,100 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from packager.api.attest import Attested, ExportRequest, attest, attest_file, export_trust
     from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, validate
+    from packager.api.grants import Granted, grant, join_secret, open_task, rotate_secret, split_secret
     from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect
-    from packager.api.machine import can_build, collect_garbage, doctor, images_in
+    from packager.api.machine import can_build, collect_garbage, doctor, ecosystems, images_in
     from packager.api.place import Place
-    from packager.api.ship import Keys, Shipped, keygen, pull, push, sign, verify
+    from packager.api.ship import Keys, Shipped, import_key, keygen, pull, push, sign, verify
+    from packager.api.suite import (
+        RoleChoice,
+        SuiteRequest,
+        create_suite,
+        revoke_image,
+        rotate_root,
+        sign_suite,
+        update_suite,
+    )
+    from packager.api.suite_state import SuiteState, pull_suite, push_suite, show_suite, suite_tasks, verify_suite
+    from packager.api.trusted import Trust
 
 __all__ = [
+    "Attested",
     "Audited",
     "EvaluationRequest",
+    "ExportRequest",
+    "Granted",
     "Keys",
     "Place",
+    "RoleChoice",
     "Shipped",
+    "SuiteRequest",
+    "SuiteState",
+    "Trust",
+    "attest",
+    "attest_file",
     "audit",
     "build",
     "can_build",
     "check_lock",
     "collect_garbage",
+    "create_suite",
     "demo",
     "doctor",
+    "ecosystems",
     "evaluate",
     "exit_code",
+    "export_trust",
     "fetch",
+    "grant",
     "images_in",
+    "import_key",
     "inspect",
+    "join_secret",
     "keygen",
     "list_tasks",
     "lock",
+    "open_task",
     "pull",
+    "pull_suite",
     "push",
+    "push_suite",
     "render",
+    "revoke_image",
+    "rotate_root",
+    "rotate_secret",
+    "show_suite",
     "sign",
+    "sign_suite",
+    "split_secret",
+    "suite_tasks",
+    "update_suite",
     "validate",
     "verify",
+    "verify_suite",
 ]
 
 _HOMES = {
     "author": ("build", "check_lock", "fetch", "list_tasks", "lock", "render", "validate"),
     "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect"),
-    "machine": ("can_build", "collect_garbage", "doctor", "images_in"),
+    "machine": ("can_build", "collect_garbage", "doctor", "ecosystems", "images_in"),
     "place": ("Place",),
-    "ship": ("Keys", "Shipped", "keygen", "pull", "push", "sign", "verify"),
+    "ship": ("Keys", "Shipped", "import_key", "keygen", "pull", "push", "sign", "verify"),
+    "attest": ("Attested", "ExportRequest", "attest", "attest_file", "export_trust"),
+    "grants": ("Granted", "grant", "join_secret", "open_task", "rotate_secret", "split_secret"),
+    "suite": (
+        "RoleChoice",
+        "SuiteRequest",
+        "create_suite",
+        "revoke_image",
+        "rotate_root",
+        "sign_suite",
+        "update_suite",
+    ),
+    "suite_state": ("SuiteState", "pull_suite", "push_suite", "show_suite", "suite_tasks", "verify_suite"),
+    "trusted": ("Trust",),
 }
 
 if not TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The verbs that look after the machine and the store: doctor, gc."""
+"""The verbs that look after the machine and the store: doctor, ecosystems, gc."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from packager.api.place import Place
+    from packager.lock.ecosystems.table import Line
     from packager.sandbox.probe import Capability
     from packager.store.garbage import Garbage
+    from packager.store.store import Store
 
 
 def images_in(place: Place) -> tuple[str, ...]:
@@ -27,6 +29,13 @@ def doctor(place: Place) -> tuple[Capability, ...]:
 
     there = next(path for path in (place.store_root, *place.store_root.parents) if path.is_dir())
     return tuple(probe_machine(there))
+
+
+def ecosystems() -> tuple[Line, ...]:
+    """Return the table of ecosystems: each package client, and what tests show of it."""
+    from packager.lock.ecosystems.table import table_lines
+
+    return table_lines()
 
 
 def can_build(found: Sequence[Capability]) -> bool:
@@ -49,6 +58,7 @@ def _kept(place: Place) -> Iterator[str]:
     from packager.oci.manifest import parse_manifest
 
     store = place.store()
+    yield from _kept_of_suites(store)
     for task in images_in(place):
         for descriptor in place.record(task).manifests():
             yield descriptor.digest
@@ -58,3 +68,13 @@ def _kept(place: Place) -> Iterator[str]:
             if descriptor == place.record(task).manifest:
                 config = parse_config(store.read(manifest.config.digest, LIMIT_BYTES))
                 yield from (hex_of(diff_id) for diff_id in config.diff_ids)
+
+
+def _kept_of_suites(store: Store) -> Iterator[str]:
+    from packager.api.trusted import SUITES, suite_record
+    from packager.oci.manifest import parse_manifest
+
+    for name in store.names(SUITES):
+        for descriptor in suite_record(store, name).manifests():
+            manifest = parse_manifest(store.read(descriptor.digest, LIMIT_BYTES))
+            yield from (descriptor.digest, manifest.config.digest, *(layer.digest for layer in manifest.layers))

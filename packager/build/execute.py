@@ -17,8 +17,9 @@ from packager.base.canonical import format_canonical
 from packager.base.digests import Digest, hex_of
 from packager.base.errors import InputError, IntegrityError, PackError, WorldError
 from packager.base.files import NO_SPACE_HINT
+from packager.base.log import Log
 from packager.base.progress import Event, Progress, silent
-from packager.build.results import Log, format_layer, parse_layer
+from packager.build.results import format_layer, parse_layer
 from packager.oci.entries import CANONICALISER_ID, Kind
 from packager.oci.layer import COMPRESSOR_ID, Layer, open_layer, unpack_layer, write_layer
 from packager.oci.tree import diff_trees, scan_tree

@@ -9,6 +9,7 @@ import click
 
 from packager.cli.place import Options, task_options
 from packager.cli.screen import progress_on_screen, show, table
+from packager.cli.trust import trust_options
 
 if TYPE_CHECKING:
     from packager.evaluate.verdict import Verdict
@@ -38,6 +39,10 @@ _TASKS = click.option("--task", "tasks", multiple=True, metavar="ID", help="The 
     type=click.Path(exists=True, dir_okay=False),
     help="Trusted public key (default: release.pub in the keys folder); repeats.",
 )
+@click.option(
+    "--evaluator", type=click.Path(path_type=Path, exists=True), default=None, help="The evaluator's key file."
+)
+@trust_options
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),

@@ -1,4 +1,4 @@
-"""What looks after the machine: doctor, gc, completion."""
+"""What looks after the machine: doctor, ecosystems, gc, completion."""
 
 from __future__ import annotations
 
@@ -18,6 +18,22 @@ def doctor_command(options: Options) -> int:
     rows = [(row.name, "ok" if row.ok else "missing", row.detail, "" if row.ok else row.hint) for row in found]
     show(options, found, table(("WHAT", "", "DETAIL", "HOW TO GET IT"), rows))
     return 0 if api.can_build(found) else 1
+
+
+@click.command("ecosystems", epilog="Example: wideswe-pack ecosystems")
+@click.pass_obj
+def ecosystems_command(options: Options) -> None:
+    """Print which package clients can be recorded and replayed, and what tests show of each.
+
+    Records: what the client fetches is pinned, twice the same. Replays offline: the pinned files alone give the same
+    layer. Cross-checked: hashes of the project's own lock file are held against what was fetched. SBOM names: the lock
+    has package URLs.
+    """
+    from packager import api
+    from packager.lock.ecosystems.table import HEAD
+
+    found = api.ecosystems()
+    show(options, found, table(HEAD, [line.cells() for line in found]))
 
 
 @click.command("gc", epilog="Example: wideswe-pack gc")

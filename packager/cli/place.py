@@ -39,6 +39,7 @@ class Options:
     engine: str
     as_json: bool
     quiet: bool
+    password_file: Path | None = None
 
     @classmethod
     def from_command_line(cls, given: Mapping[str, Any]) -> Options:
@@ -55,6 +56,7 @@ class Options:
             engine=given["engine"],
             as_json=given["as_json"],
             quiet=given["quiet"],
+            password_file=given["password_file"] and given["password_file"].absolute(),
         )
 
     def place(self) -> Place:
@@ -68,6 +70,7 @@ class Options:
             inputs=self.inputs,
             engine=self.engine,
             mirrors=Mirrors(self.config),
+            password_file=self.password_file,
         )
 
 

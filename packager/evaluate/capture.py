@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from packager.base.errors import InputError
 from packager.evaluate.binary_patch import blob_id, format_binary_hunk
 from packager.evaluate.line_diff import Span, compare_lines
-from packager.evaluate.patch_format import MAX_PATCH_BYTES
-from packager.evaluate.patch_names import check_path, is_repository, quote
+from packager.evaluate.patch_names import MAX_PATCH_BYTES, check_path, is_repository, quote
 from packager.evaluate.patches import split_lines
 from packager.evaluate.trees import DirectoryTree, Kind, join
 

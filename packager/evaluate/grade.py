@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packager.evaluate.classify import classify
 from packager.evaluate.expected import ExpectedCases
-from packager.evaluate.results import Results, Status, original_of
+from packager.evaluate.results import End, Status, TargetRun, original_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,31 +30,12 @@ class Outcome(enum.Enum):
     INFRA = "infra"
 
 
-class End(enum.Enum):
-    """How far the evaluation of one target came."""
-
-    FINISHED = "finished"
-    NO_PATCH = "no patch"
-    PATCH_REFUSED = "patch refused"
-    TIMEOUT = "timeout"
-    INFRA = "infra"
-
-
 _OUTCOME_OF_END = {
     End.NO_PATCH: Outcome.MISSING,
     End.PATCH_REFUSED: Outcome.UNRESOLVED,
     End.TIMEOUT: Outcome.TIMEOUT,
     End.INFRA: Outcome.INFRA,
 }
-
-
-@dataclass(frozen=True)
-class TargetRun:
-    """What happened to one target; `reason` explains every end but FINISHED."""
-
-    end: End = End.FINISHED
-    results: Results = field(default_factory=Results)
-    reason: str = ""
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,8 @@ from packager.base.digests import BLOCK_BYTES, hex_of
 from packager.base.errors import InputError, IntegrityError
 from packager.base.progress import Progress, silent
 from packager.evaluate.expected import parse_expected
-from packager.evaluate.grade import grade_target, grade_task
 from packager.evaluate.profile import parse_profile
 from packager.evaluate.run import Session
-from packager.evaluate.verdict import Verdict
 from packager.oci.config import parse_config
 from packager.oci.manifest import parse_manifest
 from packager.oci.tar_reader import read_tar
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
 
     from packager.evaluate.expected import ExpectedCases
     from packager.evaluate.predictions import Patch
+    from packager.evaluate.verdict import Verdict
     from packager.oci.config import ImageConfig
     from packager.oci.descriptor import Descriptor
     from packager.oci.record import ImageRecord
@@ -117,6 +116,9 @@ class Judge:
         )
         given = {name: patches.get(name) for name in names}
         tested = session.run(given)
+        from packager.evaluate.grade import grade_target, grade_task  # noqa: PLC0415 - not before the tests have run
+        from packager.evaluate.verdict import Verdict  # noqa: PLC0415
+
         return Verdict(
             task=contents.task,
             image=image.record.manifest.digest,

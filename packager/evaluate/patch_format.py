@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 
 from packager.base.errors import InputError
 from packager.evaluate.binary_patch import BinaryHunk, read_binary_hunk
-from packager.evaluate.patch_names import split_quoted, strip_parts, unquote
+from packager.evaluate.patch_names import MAX_PATCH_BYTES, split_quoted, strip_parts, unquote
 from packager.evaluate.trees import Kind, shown
 
-MAX_PATCH_BYTES = 256 << 20
 MAX_PATCH_LINES = 5_000_000
 _MAX_HEADER = 20_000
 

@@ -1,4 +1,4 @@
-"""Paths in patches: git's C-style quoting, and which paths a patch may touch."""
+"""What holds for any patch: its size, git's C-style quoting of paths, and which paths it may touch."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 
 from packager.base.errors import InputError
 
+MAX_PATCH_BYTES = 256 << 20
 _MAX_PATH = 4096
 _MAX_NAME = 255
 _ESCAPES = {

@@ -11,8 +11,7 @@ from packager.base.digests import Digest, digest_of
 from packager.base.errors import InputError
 from packager.base.files import read_file
 from packager.base.problems import Problem, refuse
-from packager.evaluate.patch_format import MAX_PATCH_BYTES, parse_patch
-from packager.evaluate.patch_names import strip_parts
+from packager.evaluate.patch_names import MAX_PATCH_BYTES, strip_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -73,6 +72,8 @@ def _split(data: bytes, targets: list[str], *, where: str) -> dict[str, Patch]:
     """Give each target its part of a joint patch; with several targets, paths are a/<target>/…."""
     if len(targets) == 1:
         return {targets[0]: Patch(data)}
+    from packager.evaluate.patch_format import parse_patch  # noqa: PLC0415 - most predictions are split already
+
     lines = data.split(b"\n")
     if not lines[-1]:
         lines.pop()

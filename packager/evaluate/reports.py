@@ -7,9 +7,8 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from packager.evaluate.grade import End, TargetRun
 from packager.evaluate.readers import read_results
-from packager.evaluate.results import Results
+from packager.evaluate.results import End, Results, TargetRun
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -109,3 +109,22 @@ class Gathering:
 def joined(parts: Iterable[str | None]) -> str:
     """Return a test id of those parts that are there."""
     return "::".join(part for part in parts if part)
+
+
+class End(enum.Enum):
+    """How far the evaluation of one target came."""
+
+    FINISHED = "finished"
+    NO_PATCH = "no patch"
+    PATCH_REFUSED = "patch refused"
+    TIMEOUT = "timeout"
+    INFRA = "infra"
+
+
+@dataclass(frozen=True)
+class TargetRun:
+    """What happened to one target; `reason` explains every end but FINISHED."""
+
+    end: End = End.FINISHED
+    results: Results = field(default_factory=Results)
+    reason: str = ""

@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from packager.base.errors import InputError, WorldError
+from packager.base.log import Log
 from packager.base.progress import Event, Progress, silent
-from packager.build.results import Log
-from packager.evaluate.grade import End, TargetRun
 from packager.evaluate.predictions import Patch
 from packager.evaluate.reports import REPORT_LIMIT_BYTES, read_report
-from packager.evaluate.results import Results
+from packager.evaluate.results import End, Results, TargetRun
 from packager.evaluate.workspace import Workspace
 from packager.sandbox.engine import Bind, Command, Streams
 from packager.sandbox.identity import ROOM_IN_TREE

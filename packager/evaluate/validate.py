@@ -11,9 +11,9 @@ from packager.base.errors import InputError
 from packager.base.progress import Event, Progress, silent
 from packager.evaluate.classify import classify
 from packager.evaluate.expected import ExpectedCases, parse_expected
-from packager.evaluate.grade import End
 from packager.evaluate.predictions import Patch
 from packager.evaluate.profile import format_profile
+from packager.evaluate.results import End
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

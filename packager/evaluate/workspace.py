@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from packager.base.errors import InputError
-from packager.evaluate.patches import apply_patch
 from packager.evaluate.trees import DirectoryTree, Kind, join, shown
 from packager.recipe.globs import matches_any
 
@@ -33,6 +32,10 @@ class Workspace:
 
     def apply(self, target: str, patch: Patch) -> None:
         """Apply a patch to a target's checkout, wholly or not at all; InputError says which hunk does not fit."""
+        if not patch.data:
+            return
+        from packager.evaluate.patches import apply_patch  # noqa: PLC0415 - no patch, no reader of patches
+
         with DirectoryTree(_checkout(self.tree.root, target)) as files:
             apply_patch(patch.data, files, strip=patch.strip)
 

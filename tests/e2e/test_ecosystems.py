@@ -103,6 +103,7 @@ APT = Sample(
 )
 
 
+@pytest.mark.shows("apt", "records", "replays offline", "SBOM names")
 def test_apt_get_installs_a_package(place_for: Place) -> None:
     suite = place_for.suite(APT)
     stage = lock_and_build(suite)
@@ -137,6 +138,7 @@ UV = "uv==0.13.9"
 SIX = "six-1.16.0-py2.py3-none-any.whl"
 
 
+@pytest.mark.shows("uv", "records", "replays offline", "cross-checked", "SBOM names")
 def test_pip_and_uv_install_what_a_lock_file_with_absolute_addresses_names(place_for: Place) -> None:
     wheel = find_wheel("six", SIX)
     project = (
@@ -162,6 +164,7 @@ def test_pip_and_uv_install_what_a_lock_file_with_absolute_addresses_names(place
     assert purls(suite) == {"pkg:pypi/six@1.16.0": "lock", "pkg:pypi/uv@0.13.9": "recorded"}
 
 
+@pytest.mark.shows("npm", "records", "replays offline", "cross-checked", "SBOM names")
 def test_npm_ci_installs_what_a_lock_file_with_absolute_addresses_names(place_for: Place) -> None:
     require_program("npm")  # which says where its registry is
     package = {"name": "sample", "version": "1.0.0", "dependencies": {"ms": "2.1.3"}}
@@ -242,6 +245,7 @@ GO = Sample(
 )
 
 
+@pytest.mark.shows("Go modules", "records", "replays offline", "cross-checked")
 def test_a_dependency_that_gold_adds_is_there_without_any_trace_of_golds_files(place_for: Place) -> None:
     suite = place_for.suite(GO)
     stage = lock_and_build(suite)

@@ -9,7 +9,6 @@ import http.client
 import json
 import os
 import shutil
-import time
 import urllib.request
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -24,6 +23,7 @@ from tests.support.killing import (
     REPOSITORY,
     TASK,
     Built,
+    Pace,
     Place,
     Ran,
     broken_blobs,
@@ -62,85 +62,88 @@ def expect_nothing_half_done(place: Place, *, known: tuple[int, ...] = ()) -> No
 def expect_clean_after(killed: Ran, place: Place) -> None:
     """Look after the next run: no group of the dead, no scraps but downloads, all blobs whole."""
     assert groups_of(killed.pid) == []
-    assert [path.name for path in (place.store / "tmp").glob("*")] == []
+    assert [str(path.relative_to(place.store)) for path in (place.store / "tmp").rglob("*")] == []
     assert broken_blobs(place.store) == []
 
 
 def test_a_killed_build_is_completed_by_the_same_command_with_the_same_digest(built: Built, around: Path) -> None:
     """Every fifth build begins with nothing; the others know the base, so that more moments fall into later steps."""
+    words = ("build", "--task", TASK)
     base = built.copied(around / "base")
     assert forget_small_layers(base.store, BASE_BYTES) > 10
-    copy_store(base.store, around / "timed")
-    started = time.monotonic()
-    assert replace(base, store=around / "timed").run("build", "--task", TASK).value()["manifest"] == built.manifest
-    warm_s = time.monotonic() - started
-    shutil.rmtree(around / "timed")
-    cut_off = 0
+    place = replace(base, store=around / "store")
+
+    def begin_with_nothing() -> Place:
+        shutil.rmtree(place.store, ignore_errors=True)
+        return place
+
+    def begin_with_base() -> Place:
+        copy_store(base.store, begin_with_nothing().store)
+        return place
+
+    whole, upper = Pace(built.run), Pace(begin_with_base().run(*words))
+    assert upper.usual.value()["manifest"] == built.manifest
     for number, part in enumerate(moments("build", KILLS, seed=SEED)):
-        place = replace(base, store=around / "store")
-        if number % 5 == 0:
-            killed = place.killed(part * built.duration_s, "build", "--task", TASK)
-        else:
-            copy_store(base.store, place.store)
-            killed = place.killed(part * warm_s, "build", "--task", TASK)
-        cut_off += killed.exit_code == -9
+        pace, begin = (upper, begin_with_base) if number % 5 else (whole, begin_with_nothing)
+        _, killed = pace.kill(part, begin, lambda: words)
         expect_nothing_half_done(place)
-        assert place.run("build", "--task", TASK).value()["manifest"] == built.manifest
+        assert place.run(*words).value()["manifest"] == built.manifest
         expect_clean_after(killed, place)
-        shutil.rmtree(place.store)
-    say(f"build: {cut_off} of {KILLS} cut off; usual {built.duration_s:.1f} s, {warm_s:.1f} s on a base")
-    assert cut_off > 0
+    for name, pace in (("whole", whole), ("upper half", upper)):
+        say(f"build, {name}: {pace.cut_off} of {KILLS} cut off; usual {pace.usual.seconds:.1f} s")
+    assert whole.cut_off + upper.cut_off > KILLS // 2
 
 
 @pytest.mark.network
 def test_a_killed_lock_leaves_no_half_lock_and_the_same_command_writes_the_same_bytes(
     built: Built, around: Path
 ) -> None:
+    words = ("lock", "--task", TASK)
     root = around / "suite"
     for name in ("recipes", "images", "lockfiles"):
         shutil.copytree(REPOSITORY / name, root / name)
-    (root / LOCK).unlink()
-    place = replace(built.copied(around / "first"), root=root)
-    started = time.monotonic()
-    place.run("lock", "--task", TASK).value()
-    duration_s = time.monotonic() - started
-    expected = {path.name: path.read_bytes() for path in (root / "lockfiles").iterdir()}
-    cut_off = 0
-    for part in moments("lock", KILLS, seed=SEED):
-        shutil.rmtree(place.store)
+
+    def begin() -> Place:
+        shutil.rmtree(around / "store", ignore_errors=True)
         (root / LOCK).unlink()
-        place = replace(built.copied(around / "first"), root=root)
-        killed = place.killed(part * duration_s, "lock", "--task", TASK)
-        cut_off += killed.exit_code == -9
+        return replace(built.copied(around / "store"), root=root)
+
+    pace = Pace(begin().run(*words))
+    pace.usual.value()
+    expected = {path.name: path.read_bytes() for path in (root / "lockfiles").iterdir()}
+    for part in moments("lock", KILLS, seed=SEED):
+        place, killed = pace.kill(part, begin, lambda: words)
         expect_nothing_half_done(place)
         assert not (root / LOCK).exists() or (root / LOCK).read_bytes() == expected[LOCK.rpartition("/")[2]]
-        place.run("lock", "--task", TASK).value()
+        place.run(*words).value()
         found = {path.name: path.read_bytes() for path in (root / "lockfiles").iterdir() if path.name[0] != "."}
         assert found == expected
         expect_clean_after(killed, place)
-    say(f"lock: {cut_off} of {KILLS} cut off; usual {duration_s:.1f} s")
-    assert cut_off > 0
+    say(f"lock: {pace.cut_off} of {KILLS} cut off; usual {pace.usual.seconds:.1f} s")
+    assert pace.cut_off > KILLS // 2
 
 
 def test_a_killed_push_shows_no_tag_or_a_whole_image_and_the_same_command_completes(built: Built, around: Path) -> None:
     with docker_registry(around / "registry") as host:
         server = tuple(children())
         place = built.copied(around / "store")
-        started = time.monotonic()
-        place.run("push", "--task", TASK, "--to", f"{host}/first").value()
-        duration_s = time.monotonic() - started
-        cut_off = 0
-        for number, part in enumerate(moments("push", KILLS, seed=SEED)):
-            words = ("push", "--task", TASK, "--to", f"{host}/n{number}")
-            killed = place.killed(part * duration_s, *words)
-            cut_off += killed.exit_code == -9
+        namespaces: list[str] = []
+
+        def words() -> tuple[str, ...]:
+            namespaces.append(f"n{len(namespaces)}")
+            return ("push", "--task", TASK, "--to", f"{host}/{namespaces[-1]}")
+
+        pace = Pace(place.run(*words()))
+        for part in moments("push", KILLS, seed=SEED):
+            _, killed = pace.kill(part, lambda: place, words)
             expect_nothing_half_done(place, known=server)
-            assert tagged(host, f"n{number}") in (None, built.manifest)
-            assert place.run(*words).value()["manifest"] == built.manifest
-            assert tagged(host, f"n{number}") == built.manifest
+            assert tagged(host, namespaces[-1]) in (None, built.manifest)
+            again = place.run("push", "--task", TASK, "--to", f"{host}/{namespaces[-1]}")
+            assert again.value()["manifest"] == built.manifest
+            assert tagged(host, namespaces[-1]) == built.manifest
             expect_clean_after(killed, place)
-    say(f"push: {cut_off} of {KILLS} cut off; usual {duration_s:.1f} s")
-    assert cut_off > 0
+    say(f"push: {pace.cut_off} of {KILLS} cut off; usual {pace.usual.seconds:.1f} s")
+    assert pace.cut_off > KILLS // 2
 
 
 def test_a_killed_pull_shows_no_record_before_all_is_there_and_the_same_command_completes(
@@ -150,15 +153,15 @@ def test_a_killed_pull_shows_no_record_before_all_is_there_and_the_same_command_
         server = tuple(children())
         built.place.run("push", "--task", TASK, "--to", f"{host}/kill").value()
         words = ("pull", f"{host}/kill/{TASK}:v1")
-        started = time.monotonic()
-        built.empty(around / "first").run(*words).value()
-        duration_s = time.monotonic() - started
-        cut_off = 0
-        for part in moments("pull", KILLS, seed=SEED):
-            place = built.empty(around / "store")
+        place = built.empty(around / "store")
+
+        def begin() -> Place:
             shutil.rmtree(place.store, ignore_errors=True)
-            killed = place.killed(part * duration_s, *words)
-            cut_off += killed.exit_code == -9
+            return place
+
+        pace = Pace(begin().run(*words))
+        for part in moments("pull", KILLS, seed=SEED):
+            _, killed = pace.kill(part, begin, lambda: words)
             expect_nothing_half_done(place, known=server)
             if (place.store / "names/images" / TASK).exists():
                 assert missing_blobs(place.store, built.manifest) == []
@@ -166,8 +169,8 @@ def test_a_killed_pull_shows_no_record_before_all_is_there_and_the_same_command_
             assert missing_blobs(place.store, built.manifest) == []
             expect_clean_after(killed, place)
         assert {check["ok"] for check in place.run("verify", TASK).value()} == {True}
-    say(f"pull: {cut_off} of {KILLS} cut off; usual {duration_s:.1f} s")
-    assert cut_off > 0
+    say(f"pull: {pace.cut_off} of {KILLS} cut off; usual {pace.usual.seconds:.1f} s")
+    assert pace.cut_off > KILLS // 2
 
 
 def tagged(host: str, namespace: str) -> str | None:

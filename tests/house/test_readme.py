@@ -55,7 +55,7 @@ def test_options_named_in_sentences_exist() -> None:
     named = {name for code in re.findall(r"`([^`]+)`", SPOKEN) for name in re.findall(r"(?<!\S)--[a-z-]+", code)}
     foreign = {
         name
-        for code in re.findall(r"`((?:docker|pip|usermod)[^`]+)`", SPOKEN)
+        for code in re.findall(r"`((?:docker|pip|usermod|cosign|age)[^`]+)`", SPOKEN)
         for name in re.findall(r"--[a-z-]+", code)
     }
     assert sorted(named - foreign - options - {"--help"}) == []

@@ -205,10 +205,14 @@ def record_twice(work: Work, argv: Sequence[str], *, clean: Sequence[str]) -> Re
 
 @pytest.mark.network
 @pytest.mark.engine
+@pytest.mark.shows("pip", "records", "replays offline", "cross-checked", "SBOM names")
 def test_pip_is_recorded_and_replayed(work: Work, tmp_path: Path) -> None:
     argv = [*PIP, "install", "--target", "t", "six==1.16.0", "packaging==24.2"]
     done = record_twice(work, argv, clean=["t"])
     assert [row.purl for row in done.fetches] == ["pkg:pypi/packaging@24.2", "pkg:pypi/six@1.16.0"]
+    pinned = b"six==1.16.0 --hash=sha256:8abb2f1d86890a2dfb989f9a77cfcfd3e47c2a354b01111771326f8aa26e0254\n"
+    checked = cross_check(done.fetches, {"requirements.txt": pinned}, work.store)
+    assert [row.origin for row in checked] == ["recorded", "lock"]
     work.run(done.replay, argv)
     assert done.replay.unknown() == ()
     assert "six.py" in work.tree("t")
@@ -236,6 +240,7 @@ def test_npm_ci_is_recorded_and_replayed(work: Work, tmp_path: Path) -> None:
 
 @pytest.mark.network
 @pytest.mark.engine
+@pytest.mark.shows("Go modules", "SBOM names")
 def test_go_mod_download_is_recorded_and_replayed(work: Work, tmp_path: Path) -> None:
     go = need("go")
     requirements = "require (\n\tgithub.com/pkg/errors v0.9.1\n\tgithub.com/BurntSushi/toml v1.3.2\n)\n"
@@ -251,6 +256,7 @@ def test_go_mod_download_is_recorded_and_replayed(work: Work, tmp_path: Path) ->
         "github.com/!burnt!sushi/toml/@v/v1.3.2.zip",
         "github.com/pkg/errors/@v/v0.9.1.zip",
     ]
+    assert "pkg:golang/github.com/BurntSushi/toml@v1.3.2" in {row.purl for row in done.fetches}
     work.run(done.replay, argv)
     assert done.replay.unknown() == ()
     other = Store(tmp_path / "other")

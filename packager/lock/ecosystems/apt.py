@@ -13,7 +13,7 @@ from packager.base.errors import InputError, IntegrityError
 from packager.base.processes import find_program, run
 from packager.lock.apt_sources import read_sources
 from packager.lock.deb import read_control
-from packager.lock.ecosystems.asked import Asked, Held, Promise, Sort, below
+from packager.lock.ecosystems.asked import Asked, Held, Mark, Promise, Row, Sort, below
 from packager.lock.ecosystems.hashing import hex_hash
 from packager.lock.upstream import ABSENT
 from packager.sandbox.fetches import Answer
@@ -37,6 +37,7 @@ class DebianPackages:
     """The registry `debian`."""
 
     alias = "debian"
+    rows = (Row("apt", frozenset(Mark) - {Mark.CHECKS}),)
     always_lists = True
 
     def __init__(self, etc: Path = Path("/etc/apt")) -> None:

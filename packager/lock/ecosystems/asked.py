@@ -50,12 +50,34 @@ class Promise:
     expected: frozenset[str]
 
 
+class Mark(enum.StrEnum):
+    """What tests can show of a package client: a test shows it by `@pytest.mark.shows("<client>", "<mark>", …)`."""
+
+    RECORDS = "records"
+    REPLAYS = "replays offline"
+    CHECKS = "cross-checked"
+    NAMES = "SBOM names"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One package client in the table of ecosystems; `note` says what its tests could not use or do."""
+
+    client: str
+    shown: frozenset[Mark] = frozenset(Mark)
+    note: str = ""
+
+
 class Ecosystem(Protocol):
     """One kind of registry. Its methods decide; only those that take an `Upstream` reach the network."""
 
     @property
     def alias(self) -> str:
         """The registry's name in locks."""
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The clients that speak to it, and what tests show of each."""
 
     def environment(self) -> Mapping[str, str]:
         """Return the variables that point clients at the alias host; it is near and it retries, so they need not."""

@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote
 
 from packager.base.canonical import format_canonical
 from packager.base.errors import InputError
-from packager.lock.ecosystems.asked import Asked, Held, Promise, Sort, below
+from packager.lock.ecosystems.asked import Asked, Held, Promise, Row, Sort, below
 from packager.lock.ecosystems.hashing import hash_of_mod, hash_of_zip
 from packager.lock.ecosystems.versions import order_of
 from packager.lock.upstream import ABSENT
@@ -33,6 +33,7 @@ class GoModules:
     """The registry `goproxy`."""
 
     alias = "goproxy"
+    rows = (Row("Go modules"),)
     always_lists = False
 
     def environment(self) -> Mapping[str, str]:

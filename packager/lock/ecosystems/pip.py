@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, cast
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from packager.base.errors import InputError
-from packager.lock.ecosystems.asked import Asked, Held, Promise, Sort, below
+from packager.lock.ecosystems.asked import Asked, Held, Promise, Row, Sort, below
 from packager.lock.ecosystems.hashing import hex_hash
 from packager.lock.ecosystems.pip_index import (
     ACCEPT,
@@ -47,6 +47,7 @@ class PythonPackages:
     """The registry `pypi`; remembers which addresses the index gave for files."""
 
     alias = "pypi"
+    rows = (Row("pip"), Row("uv"))
     always_lists = False
 
     def __init__(self) -> None:

@@ -7,8 +7,10 @@ import re
 from urllib.parse import quote, unquote, urlsplit
 
 from packager.lock.clients import without_credentials
+from packager.lock.ecosystems.asked import Mark, Row
 
 ALIAS = "web"
+ROWS = (Row("plain downloads", frozenset({Mark.RECORDS, Mark.REPLAYS})),)
 
 _PLAIN = re.compile(r"[^A-Za-z0-9._+-]+", re.ASCII)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
