@@ -131,7 +131,7 @@ class Recorder:
         if ecosystem.always_lists:
             return answer
         with self._lock:
-            if answer.status == _OK:
+            if answer.status == _OK or asked.detail:  # a version that is not there says nothing of the others
                 self._pages[ecosystem.alias, asked.key] = ecosystem.shelf(asked)
             else:
                 self._absent.add((ecosystem.alias, asked.key))
