@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from packager.base.digests import Digest
     from packager.base.progress import Progress
     from packager.build.task import TaskBuild
+    from packager.lock.clients import Clients
+    from packager.lock.git import GitSources
     from packager.lock.model import Lock
     from packager.lock.repositories import Repositories
     from packager.oci.record import ImageRecord
@@ -46,6 +48,7 @@ LOCK_LIMIT_BYTES = 64 << 20
 class Place:
     """Where things are: the suite's folder, the store, the keys; what to read before the network; mirrors; engine.
 
+    Registries in `plain_http` are spoken to in the clear, as otherwise only those on loopback are.
     `password` protects the signing keys; without it the first line of `password_file` does, or WIDESWE_PASSWORD.
     """
 
@@ -56,11 +59,16 @@ class Place:
     engine: str = "native"
     mirrors: Mapping[str, str] = field(default_factory=dict)
     password: Password | None = None
+    plain_http: tuple[str, ...] = ()
     password_file: Path | None = None
 
     def store(self) -> Store:
         """Return the store."""
         return Store(self.store_root, inputs=self.inputs)
+
+    def plain(self, host: str) -> bool | None:
+        """Return whether a registry may be spoken to in the clear because it was named; None: only on loopback."""
+        return True if host in self.plain_http else None
 
     def release_password(self) -> Password:
         """Return the password of the signing keys; none given anywhere is a TrustError."""
@@ -112,11 +120,23 @@ class Place:
 
     def repositories(self, recipe: Recipe) -> Repositories:
         """Return where a recipe's repositories come from."""
-        from packager.lock.git import GitSources
         from packager.lock.repositories import Repositories
 
-        store = self.store()
-        return Repositories(recipe, GitSources(store, self.mirrors, self.root / "recipes"), store)
+        return Repositories(recipe, self.git_sources(), self.store())
+
+    def git_sources(self) -> GitSources:
+        """Return where git repositories are had: bundles beside recipes, mirrors, the repositories themselves."""
+        from packager.lock.git import GitSources
+
+        return GitSources(self.store(), self.mirrors, self.root / "recipes")
+
+    def clients(self) -> Clients:
+        """Return where registries and repositories are, as the clients of this machine and our settings say."""
+        from packager.lock.clients import Clients
+
+        found = Clients()
+        found.git = self.git_sources()
+        return found
 
     def engine_now(self) -> Engine:
         """Return the engine that runs commands."""

@@ -1,4 +1,4 @@
-"""The verbs that carry images: keygen, sign, push, pull, verify."""
+"""The verbs that make images trusted: keygen, sign, verify."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from packager.api.place import (
     Place,
 )
 from packager.api.trusted import ImageQuestion, Trust
-from packager.base.errors import InputError, UsageError
+from packager.base.errors import UsageError
 from packager.base.files import full_disk_trouble, write_atomic
 from packager.base.progress import Progress, silent
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from packager.oci.record import ImageRecord
-    from packager.store.store import Store
     from packager.trust.checks import Check
 
 
@@ -133,46 +131,6 @@ def bare_home(text: str) -> str:
         hint = f"{rest.rstrip('/')}: https is spoken, and plain http only with localhost or a loopback address"
         raise UsageError(f"expected REGISTRY/NAMESPACE without {scheme}://, found {text[:200]!r}", hint=hint)
     return text.rstrip("/")
-
-
-@full_disk_trouble("push")
-def push(place: Place, task: str, *, namespace: str, version: str = VERSION, progress: Progress = silent) -> Shipped:
-    """Push a task's image with signatures and grants; its tag appears when all else is there."""
-    from packager.oci.reference import parse_reference
-    from packager.registry.push import push_image
-
-    record = place.record(task)
-    reference = parse_reference(f"{bare_home(namespace)}/{task}:{version}")
-    digest = push_image(place.store(), record, reference, progress=progress)
-    return Shipped(task, str(reference), digest)
-
-
-@full_disk_trouble("pull")
-def pull(place: Place, reference: str, *, progress: Progress = silent) -> Shipped:
-    """Pull an image with signatures and grants; the image's label, not its repository, says which task it is."""
-    from packager.oci.record import format_record
-    from packager.oci.reference import parse_reference
-    from packager.registry.pull import pull_image
-
-    parsed = parse_reference(bare_home(reference))
-    store = place.store()
-    store.sweep()
-    with store.lease():
-        record = pull_image(parsed, store, progress=progress)
-        task = _labelled_task(store, record, where=reference)
-        store.set_name("images", task, format_record(record))
-    return Shipped(task, reference, record.manifest.digest)
-
-
-def _labelled_task(store: Store, record: ImageRecord, *, where: str) -> str:
-    from packager.build.assemble import TASK_LABEL
-    from packager.evaluate.judge import read_image
-    from packager.seal.identities import parse_name
-
-    label = read_image(store, record).config.labels.get(TASK_LABEL)
-    if label is None:
-        raise InputError(f"the image has no label {TASK_LABEL}: it is not the image of a task", where=where)
-    return parse_name(label, where=f"{where}: label {TASK_LABEL}")
 
 
 @full_disk_trouble("verify")

@@ -69,7 +69,7 @@ def push_suite(place: Place, name: str, *, namespace: str, progress: Progress = 
     """Push a suite under its version and under `latest`; one that too few have signed stays here."""
     from packager.api.ship import bare_home
     from packager.oci.reference import parse_reference
-    from packager.registry.push import push_image
+    from packager.registry.push import Manner, push_image
 
     store = place.store()
     record, state = suite_record(store, name), show_suite(place, name)
@@ -77,7 +77,8 @@ def push_suite(place: Place, name: str, *, namespace: str, progress: Progress = 
         raise TrustError(f"not signed by enough keys: {'; '.join(state.signatures)}", where=name, hint=_SIGN_HINT)
     repository = f"{bare_home(namespace)}/{name}-suite"
     for tag in (f"v{state.version}", "latest"):
-        push_image(store, record, parse_reference(f"{repository}:{tag}"), progress=progress)
+        reference = parse_reference(f"{repository}:{tag}")
+        push_image(store, record, reference, progress=progress, manner=Manner(insecure=place.plain(reference.registry)))
     return f"{repository}:v{state.version}"
 
 
@@ -91,8 +92,9 @@ def pull_suite(place: Place, reference: str, trust: Trust, *, progress: Progress
     from packager.trust.suite import parse_documents
 
     store = place.store()
+    parsed = parse_reference(bare_home(reference))
     with store.lease():
-        record = pull_image(parse_reference(bare_home(reference)), store, progress=progress)
+        record = pull_image(parsed, store, progress=progress, insecure=place.plain(parsed.registry))
         documents = read_suite(store, record)
         roots, index = parse_documents(documents.roots, documents.index)
         name = index.contents.suite

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 
 WORKSPACE = "/workspace"
 
+_CARGO_TIDY = (
+    'cargo_home="${CARGO_HOME:-$HOME/.cargo}" && if [ -d "$cargo_home" ]; then find "$cargo_home" '
+    '\\( -name .global-cache -o -name FETCH_HEAD -o -path "*/.git/index" -o -path "*/.git/modules/*/index" '
+    '-o -path "*/.git/logs" -o -path "*/.git/modules/*/logs" \\) -prune -exec rm -rf {} +; fi'
+)
+"""Takes out of cargo's home what tells when and on which disk it worked; cargo makes again what it needs of it."""
+
 
 def checkout(name: str) -> str:
     """Return where a target or context stands in the image; the place is fixed, since real test ids contain it."""
@@ -24,9 +31,11 @@ def checkout(name: str) -> str:
 
 def dependency_command(target: Target) -> str:
     """Return one shell command that runs the dependency commands of a target where its checkout will be, or nothing."""
-    scrubs = scrub_commands(target.manifests) if target.dependencies else ()
-    command = _chain(target.name, (*target.dependencies, *scrubs))
-    return f"mkdir -p {checkout(target.name)} && {command}" if command else ""
+    if not target.dependencies:
+        return ""
+    tidy = (_CARGO_TIDY,) if target.toolchain.rust else ()
+    command = _chain(target.name, (*target.dependencies, *tidy, *scrub_commands(target.manifests)))
+    return f"mkdir -p {checkout(target.name)} && {command}"
 
 
 def prepare_command(recipe: Recipe, target: Target) -> str:

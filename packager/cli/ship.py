@@ -1,4 +1,4 @@
-"""What carries images from authors to labs: keygen, sign, push, pull, verify."""
+"""What makes images trusted: keygen, sign, verify."""
 
 from __future__ import annotations
 
@@ -59,40 +59,6 @@ def sign_command(
     for task in chosen_tasks(options, tasks, every=every):
         signed = api.sign(options.place(), task, home=home, version=version, grant_to=grant_to)
         show(options, signed, f"{task}: signed {signed.reference} {signed.manifest}")
-
-
-@click.command("push", epilog="Example: wideswe-pack push --task hello-wide-001 --to localhost:5000/wideswe")
-@task_options
-@click.option("--to", "namespace", required=True, metavar="REGISTRY/NAMESPACE", help="Where to push.")
-@click.option("--version", "version", default="v1", show_default=True, help="The tag.")
-@click.pass_obj
-def push_command(options: Options, tasks: tuple[str, ...], *, every: bool, namespace: str, version: str) -> None:
-    """Push images with their signatures and grants to a registry.
-
-    Over https, and over plain http only to localhost or a loopback address; credentials are those of docker login.
-    """
-    from packager import api
-
-    with progress_on_screen(options) as progress:
-        for task in chosen_tasks(options, tasks, every=every):
-            pushed = api.push(options.place(), task, namespace=namespace, version=version, progress=progress)
-            show(options, pushed, f"{task}: {pushed.reference}@{pushed.manifest}")
-
-
-@click.command("pull", epilog="Example: wideswe-pack pull localhost:5000/wideswe/hello-wide-001:v1")
-@click.argument("references", nargs=-1, required=True)
-@click.pass_obj
-def pull_command(options: Options, references: tuple[str, ...]) -> None:
-    """Pull images with their signatures and grants; every byte is checked while it is read.
-
-    The repository may have any name: the image itself says which task it is.
-    """
-    from packager import api
-
-    with progress_on_screen(options) as progress:
-        for reference in references:
-            pulled = api.pull(options.place(), reference, progress=progress)
-            show(options, pulled, f"{pulled.task}: {pulled.reference}@{pulled.manifest}")
 
 
 @click.command("verify", epilog="Example: wideswe-pack verify --task hello-wide-001 --key release.pub")

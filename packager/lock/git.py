@@ -94,6 +94,16 @@ class GitSources:
         found.refuse_absent(wanted)
         return found
 
+    def list_refs(self, url: str) -> str:
+        """Return what `git ls-remote --symref` says of a repository, or of its mirror."""
+        check_url(url)
+        directory = make_git_directory(self._store.root / "git" / "empty.git")
+        done = directory.run_networked("ls-remote", "--symref", "--", rewrite_url(url, self._mirrors))
+        if done.exit_code != 0:
+            hint = "check the network, or configure a mirror for this repository"
+            raise WorldError(f"cannot list branches and tags: {said(done)}", where=url, hint=hint, retryable=True)
+        return done.stdout.decode(errors="replace")
+
     def _from_url(self, root: Path, url: str, wanted: ObjectId) -> GitDirectory:
         key = hashlib.sha256(url.encode()).hexdigest()[:32]
         directory = make_git_directory(root / f"{key}.git")

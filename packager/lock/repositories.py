@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from packager.base.digests import Digest, digest_of_file, hex_of
+from packager.base.digests import digest_of_file
 from packager.base.errors import InputError, IntegrityError
 from packager.lock.git import GitRepository, GitSources, History, snapshot_id
+from packager.lock.git_dependencies import open_pack
 from packager.lock.git_objects import parse_object_id
-from packager.lock.git_runner import make_git_directory
 from packager.lock.git_tree import Pins
 from packager.lock.model import LockedRepo
 
@@ -95,16 +94,8 @@ class Repositories:
         self._store.put_file(pack)
 
     def _from_pack(self, repo: LockedRepo) -> GitRepository:
+        directory = open_pack(self._store, repo.pack_digest)
         root = self._store.root / "git"
-        directory = make_git_directory(root / f"pack-{hex_of(repo.pack_digest)[:32]}.git")
-        name = "pack-" + _pack_hash(self._store, repo.pack_digest)
-        folder = directory.path / "objects" / "pack"
-        with self._store.lock(f"git-{directory.path.name}"):
-            if not (folder / f"{name}.idx").is_file():
-                folder.mkdir(parents=True, exist_ok=True)
-                with self._store.open(repo.pack_digest) as source, (folder / f"{name}.pack").open("wb") as target:
-                    shutil.copyfileobj(source, target, 1 << 20)
-                directory.run_ok("index-pack", str(folder / f"{name}.pack"))
         return GitRepository(repo.name, directory, root, self._store).pinned(self._pins(repo.name))
 
     def _pins(self, name: str) -> Pins:
@@ -127,12 +118,6 @@ def lock_repositories(repositories: Repositories, store: Store, *, targets: Iter
 
 def _object_id(text: str) -> ObjectId:
     return parse_object_id(text, where="lock")
-
-
-def _pack_hash(store: Store, digest: Digest) -> str:
-    with store.path(digest).open("rb") as stream:
-        stream.seek(-20, 2)
-        return stream.read().hex()
 
 
 def refuse_young(recipe: Recipe, times: Mapping[str, int]) -> None:

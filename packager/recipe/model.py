@@ -75,6 +75,7 @@ class Toolchain(_Value):
 
     go: Version | None = None
     node: Version | None = None
+    rust: Version | None = None
     archive: Archive | None = None
 
 

@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from packager.base.canonical import format_canonical
 from packager.base.errors import InputError
-from packager.lock.ecosystems.asked import Asked, Held, Promise, Row, Sort, below
+from packager.lock.ecosystems.asked import Asked, Held, Mark, Promise, Row, Sort, below
 from packager.lock.ecosystems.hashing import hex_hash, integrity
 from packager.lock.ecosystems.npm_locks import READERS, YARN_ZIP
 from packager.lock.ecosystems.versions import order_of
@@ -43,7 +43,14 @@ class NodePackages:
     """The registry `npm`; remembers where packuments said that tarballs are."""
 
     alias = "npm"
-    rows = (Row("npm"),)
+    rows = (
+        Row("npm"),
+        Row("pnpm"),
+        Row("yarn 1"),
+        Row("yarn berry", note="cross-checked where its zips are not compressed, as is usual since yarn 4"),
+        Row("bun"),
+        Row("corepack", frozenset(Mark) - {Mark.CHECKS}, note="for pnpm, yarn 1 and yarn berry"),
+    )
     always_lists = False
 
     def __init__(self) -> None:

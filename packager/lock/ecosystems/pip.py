@@ -47,7 +47,7 @@ class PythonPackages:
     """The registry `pypi`; remembers which addresses the index gave for files."""
 
     alias = "pypi"
-    rows = (Row("pip"), Row("uv"))
+    rows = (Row("pip"), Row("uv"), Row("poetry"), Row("pdm"))
     always_lists = False
 
     def __init__(self) -> None:
