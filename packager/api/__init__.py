@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from packager.api.carry import Copied, export_bundle, import_bundle, load, mirror, mirror_pairs, pull, push
     from packager.api.grants import Granted, grant, join_secret, open_task, rotate_secret, split_secret
     from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect
-    from packager.api.machine import can_build, collect_garbage, doctor, ecosystems, images_in
+    from packager.api.machine import can_build, doctor, ecosystems
     from packager.api.place import Place
     from packager.api.rebuild import Reproduced, Wish, reproduce
+    from packager.api.sharing import inspect_suite
     from packager.api.ship import Keys, Shipped, import_key, keygen, sign, verify
     from packager.api.suite import (
         RoleChoice,
@@ -30,12 +31,14 @@ if TYPE_CHECKING:
     )
     from packager.api.suite_state import SuiteState, pull_suite, push_suite, show_suite, suite_tasks, verify_suite
     from packager.api.trusted import Trust
+    from packager.api.upkeep import Checked, check_store, collect_garbage, images_in
     from packager.registry.bundle import BundleForm
 
 __all__ = [
     "Attested",
     "Audited",
     "BundleForm",
+    "Checked",
     "Copied",
     "EvaluationRequest",
     "ExportRequest",
@@ -55,6 +58,7 @@ __all__ = [
     "build",
     "can_build",
     "check_lock",
+    "check_store",
     "collect_garbage",
     "create_suite",
     "demo",
@@ -70,6 +74,7 @@ __all__ = [
     "import_bundle",
     "import_key",
     "inspect",
+    "inspect_suite",
     "join_secret",
     "keygen",
     "list_tasks",
@@ -112,8 +117,10 @@ _HOMES = {
         "push",
     ),
     "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect"),
-    "machine": ("can_build", "collect_garbage", "doctor", "ecosystems", "images_in"),
+    "machine": ("can_build", "doctor", "ecosystems"),
     "place": ("Place",),
+    "sharing": ("inspect_suite",),
+    "upkeep": ("Checked", "check_store", "collect_garbage", "images_in"),
     "rebuild": ("Reproduced", "Wish", "reproduce"),
     "ship": ("Keys", "Shipped", "import_key", "keygen", "sign", "verify"),
     "attest": ("Attested", "ExportRequest", "attest", "attest_file", "export_trust"),

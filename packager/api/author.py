@@ -189,12 +189,12 @@ def fetch(
     repositories = place.repositories(recipe)
     answer = (*answer_digests(locked), *locked.files.manifests.values())
     digests = {blob.digest: blob.size for blob in locked.blobs()}
-    digests.update({repo.pack_digest: repo.pack_size for repo in locked.repos})
+    digests.update({digest: size for repo in locked.repos for digest, size in repo.packs().items()})
     store.sweep()
     with store.lease():
         fetch_blobs(locked.blobs(), store, place.clients(), progress, sources=_sources(place, task, platform))
         for repo in locked.repos:
-            if not store.has(repo.pack_digest, repo.pack_size):
+            if not repositories.is_here(repo):
                 progress(Event("fetch", message=f"repository {repo.name}"))
                 repositories.fetch(repo)
         if not all(map(store.has, answer_digests(locked))):
@@ -253,7 +253,9 @@ def build(place: Place, task: str, *, platform: str = PLATFORM, progress: Progre
     kept = store.result(key)
     built = None if kept is None else _still_there(place, task, kept)
     if built is None:
-        built = _build(place, task, platform, progress)
+        from packager.api.healing import with_healing
+
+        built = with_healing(store, lambda: _build(place, task, platform, progress), progress)
         store.put_result(key, format_canonical(asdict(built)))
     return built
 

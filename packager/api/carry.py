@@ -53,11 +53,12 @@ def push(
     from packager.oci.reference import parse_reference
     from packager.registry.push import Manner, push_image
 
-    record = place.record(task)
     reference = parse_reference(f"{bare_home(namespace)}/{task}:{version}")
-    mounts = _neighbours(place, task, reference)
-    manner = Manner(insecure=place.plain(reference.registry), mounts=mounts)
-    digest = push_image(place.store(), record, reference, progress=progress, manner=manner)
+    store = place.store()
+    with store.lease():
+        record, mounts = place.record(task), _neighbours(place, task, reference)
+        manner = Manner(insecure=place.plain(reference.registry), mounts=mounts)
+        digest = push_image(store, record, reference, progress=progress, manner=manner)
     return Shipped(task, str(reference), digest)
 
 

@@ -145,4 +145,5 @@ def verify(  # noqa: PLR0913 - what is asked, and by whose word
 ) -> tuple[Check, ...]:
     """Check a task's image and read every byte of it; the list ends in yes or at the first no."""
     chosen = trust or Trust(tuple(public_keys), identity=identity)
-    return ImageQuestion(place, place.record(task), task, chosen).ask(progress=progress).checks
+    with place.store().lease():
+        return ImageQuestion(place, place.record(task), task, chosen).ask(progress=progress).checks

@@ -312,4 +312,6 @@ class Builder:
             return None
         if data is None or (layer is not None and not self.store.has(layer.digest, layer.size)):
             return None
+        if layer is not None:
+            self.store.use(layer.digest)
         return Kept(layer)

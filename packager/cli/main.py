@@ -48,7 +48,8 @@ _VERBS = {
     "demo": "judge",
     "doctor": "machine",
     "ecosystems": "machine",
-    "gc": "machine",
+    "gc": "upkeep",
+    "store": "upkeep",
     "completion": "machine",
 }
 EXIT_INTERRUPTED = 130

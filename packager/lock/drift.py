@@ -96,6 +96,8 @@ def _inputs_of(lock: Lock) -> dict[str, str]:
         found[name] = f"{found.get(name, '')} {toolchain.version} {toolchain.blob.digest}".lstrip()
     for repo in lock.repos:
         found[f"pack {repo.name}"] = repo.pack_digest
+        if repo.shared is not None:
+            found[f"shared pack {repo.name}"] = f"{repo.shared.commit} {repo.shared.pack_digest}"
     for fetch in lock.fetches:
         found[f"fetch {fetch.step} {fetch.blob.alias} {fetch.blob.key}"] = f"{fetch.blob.digest} ({fetch.origin})"
     for row in lock.absent:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from packager.base.digests import hex_of
+from packager.base.digests import digest_of, hex_of
 from packager.base.errors import InputError
 from packager.lock.ecosystems.git_http import Refs
 from packager.lock.git_objects import ObjectReader, parse_object_id
@@ -70,24 +70,31 @@ def make_pack(sources: GitSources, store: Store, url: str, wants: Iterable[tuple
 
 def ends_of_history(store: Store, pack: Digest, wants: Iterable[str], depth: int) -> list[str]:
     """Return the commits of a pack whose parents a client does not want that asks for `depth` generations."""
-    with ObjectReader(open_pack(store, pack)) as reader:
+    with ObjectReader(open_packs(store, pack)) as reader:
         starts = [parse_object_id(commit, where="git") for commit in wants]
         known = {commit.id: commit for commit in walk_ancestry(reader, *starts, depth=depth)}
     return sorted(name for name, commit in known.items() if not known.keys() >= set(commit.parents))
 
 
-def open_pack(store: Store, pack: Digest) -> GitDirectory:
-    """Return a repository that consists of a pack of the store; it is kept."""
-    directory = make_git_directory(store.root / "git" / f"pack-{hex_of(pack)[:32]}.git")
+def open_packs(store: Store, *packs: Digest) -> GitDirectory:
+    """Return a repository that consists of packs of the store; it is kept."""
+    key = packs[0] if len(packs) == 1 else digest_of("\n".join(packs).encode())
+    directory = make_git_directory(store.root / "git" / f"pack-{hex_of(key)[:32]}.git")
+    with store.lock(f"git-{directory.path.name}"):
+        for pack in packs:
+            _lay_out_pack(store, pack, directory)
+    return directory
+
+
+def _lay_out_pack(store: Store, pack: Digest, directory: GitDirectory) -> None:
     folder = directory.path / "objects" / "pack"
     name = "pack-" + _pack_hash(store, pack)
-    with store.lock(f"git-{directory.path.name}"):
-        if not (folder / f"{name}.idx").is_file():
-            folder.mkdir(parents=True, exist_ok=True)
-            with store.open(pack) as source, (folder / f"{name}.pack").open("wb") as target:
-                shutil.copyfileobj(source, target, 1 << 20)
-            directory.run_ok("index-pack", str(folder / f"{name}.pack"))
-    return directory
+    if (folder / f"{name}.idx").is_file():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with store.open(pack) as source, (folder / f"{name}.pack").open("wb") as target:
+        shutil.copyfileobj(source, target, 1 << 20)
+    directory.run_ok("index-pack", str(folder / f"{name}.pack"))
 
 
 def _commits(reader: ObjectReader, wants: list[tuple[int, str]]) -> dict[str, Commit]:

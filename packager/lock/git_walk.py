@@ -31,6 +31,9 @@ class Reached:
     blobs: tuple[Placed, ...]
 
 
+NOTHING = Reached((), (), ())
+
+
 def walk_ancestry(reader: ObjectReader, *starts: ObjectId, depth: int = 0) -> list[Commit]:
     """Return commits and all their ancestors, children before parents, else newer before older, then by id.
 
@@ -93,17 +96,21 @@ def _cut(missing: ObjectId, child: ObjectId, starts: Sequence[ObjectId]) -> Worl
     )
 
 
-def walk_objects(reader: ObjectReader, commits: Sequence[Commit]) -> Reached:
+def walk_objects(reader: ObjectReader, commits: Sequence[Commit], *, but: Reached = NOTHING) -> Reached:
     """Return every object that the commits' trees hold; the commits must come newest first.
 
-    Trees are read level by level, so that reading is one stream of questions; each object keeps the first path.
+    Trees are read level by level, so that reading is one stream of questions; each object keeps the first path. What
+    `but` reaches is left out, and nothing of its commits may be among these.
     """
     blobs: dict[ObjectId, bytes] = {}
-    trees: dict[ObjectId, bytes] = dict.fromkeys((commit.tree for commit in commits), b"")
+    known = {placed.id for placed in (*but.trees, *but.blobs)}
+    trees: dict[ObjectId, bytes] = {commit.tree: b"" for commit in commits if commit.tree not in known}
     level = list(trees)
     while level:
         deeper: dict[ObjectId, bytes] = {}
         for path, item in _read_items(reader, level, trees):
+            if item.id in known:
+                continue
             if item.is_tree and item.id not in trees:
                 deeper.setdefault(item.id, path)
             elif not item.is_tree and not item.is_submodule:

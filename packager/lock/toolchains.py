@@ -99,7 +99,7 @@ def toolchain_entries(toolchains: Sequence[LockedToolchain], store: Store, scrat
     """Yield the files of the toolchains below /opt/toolchains, sorted; larger contents are kept below `scratch`."""
     found: dict[bytes, Entry] = {path: dir_entry(path) for path in (b"opt", ROOT)}
     for toolchain in toolchains:
-        for entry in _entries(toolchain, store.path(toolchain.blob.digest), scratch):
+        for entry in _entries(toolchain, store.checked_path(toolchain.blob.digest), scratch):
             if found.setdefault(entry.path, entry) != entry:
                 raise InputError(f"two toolchains have {entry.path.decode(errors='replace')}", where=toolchain.kind)
     yield from sorted(found.values(), key=sort_key)

@@ -61,10 +61,13 @@ def _base_image(lock: Lock) -> Iterator[dict[str, Any]]:
 
 
 def _repository(repo: LockedRepo, url: str) -> dict[str, Any]:
+    packs: dict[str, Any] = {"packSha256": hex_of(repo.pack_digest), "packSize": repo.pack_size}
+    if repo.shared is not None:
+        packs |= {"sharedCommit": repo.shared.commit, "sharedPackSha256": hex_of(repo.shared.pack_digest)}
     found: dict[str, Any] = {
         "name": repo.name,
         "digest": {"gitCommit": repo.commit, "gitTree": repo.tree},
-        "annotations": {"packSha256": hex_of(repo.pack_digest), "packSize": repo.pack_size},
+        "annotations": packs,
     }
     return {**found, "uri": f"git+{url}@{repo.commit}"} if url.startswith("https://") else found
 
