@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from packager.api.attest import Attested, ExportRequest, attest, attest_file, export_trust
     from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, validate
     from packager.api.carry import Copied, export_bundle, import_bundle, load, mirror, mirror_pairs, pull, push
+    from packager.api.compare import diff, explain
     from packager.api.grants import Granted, grant, join_secret, open_task, rotate_secret, split_secret
     from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect
     from packager.api.machine import can_build, doctor, ecosystems
@@ -62,10 +63,12 @@ __all__ = [
     "collect_garbage",
     "create_suite",
     "demo",
+    "diff",
     "doctor",
     "ecosystems",
     "evaluate",
     "exit_code",
+    "explain",
     "export_bundle",
     "export_trust",
     "fetch",
@@ -116,6 +119,7 @@ _HOMES = {
         "pull",
         "push",
     ),
+    "compare": ("diff", "explain"),
     "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect"),
     "machine": ("can_build", "doctor", "ecosystems"),
     "place": ("Place",),
