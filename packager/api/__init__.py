@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, validate
     from packager.api.bundle import Cargo, export_bundle, import_bundle, load
     from packager.api.carry import Copied, mirror, mirror_pairs, mirror_suite, pull, push
+    from packager.api.compare import diff, explain
     from packager.api.grants import Granted, grant, join_secret, open_task, rotate_secret, split_secret
     from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect
     from packager.api.machine import can_build, doctor, ecosystems
@@ -64,10 +65,12 @@ __all__ = [
     "collect_garbage",
     "create_suite",
     "demo",
+    "diff",
     "doctor",
     "ecosystems",
     "evaluate",
     "exit_code",
+    "explain",
     "export_bundle",
     "export_trust",
     "fetch",
@@ -110,6 +113,7 @@ _HOMES = {
     "author": ("build", "check_lock", "fetch", "list_tasks", "lock", "render", "validate"),
     "bundle": ("BundleForm", "Cargo", "export_bundle", "import_bundle", "load"),
     "carry": ("Copied", "mirror", "mirror_pairs", "mirror_suite", "pull", "push"),
+    "compare": ("diff", "explain"),
     "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect"),
     "machine": ("can_build", "doctor", "ecosystems"),
     "place": ("Place",),

@@ -28,6 +28,8 @@ _VERBS = {
     "build": "author",
     "validate": "author",
     "reproduce": "rebuild",
+    "diff": "rebuild",
+    "explain": "rebuild",
     "keygen": "ship",
     "sign": "ship",
     "verify": "ship",

@@ -73,6 +73,8 @@ class Recorder:
         if found is not None:
             return found
         if request.method not in {"GET", "HEAD"}:
+            with self._lock:
+                self._failures.append(f"{request.method} {url}: only GET and HEAD can be recorded")
             return Answer(405, "text/plain", f"only GET and HEAD can be recorded: {request.method} {url}\n".encode())
         try:
             return self._answer(request, url)
@@ -210,5 +212,5 @@ def compare_recordings(first: Iterable[LockedFetch], second: Iterable[LockedFetc
         raise InputError(
             "two recordings of one command differ\n" + "\n".join(faults),
             where=where,
-            hint="pin what the command fetches (a version, a lock file, a commit): it must ask for the same each time",
+            hint="checklist I: pin what the command fetches (a version, a lock file, a commit): the same each time",
         )
