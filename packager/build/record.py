@@ -18,6 +18,7 @@ from packager.lock.ecosystems.known import PAGES_STAY
 from packager.lock.recorder import compare_recordings
 from packager.lock.replay import Replay
 from packager.oci.entries import show_path
+from packager.sandbox.foreign import refuse_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -89,6 +90,7 @@ def record_fetches(
     steps = dependency_steps(instructions)
     if not steps:
         return Recording()
+    refuse_foreign(builder.platform)
     last = max(number for number, found in enumerate(instructions) if found.step in steps)
     part = instructions[: last + 1]
     first, layers = _record(builder, part, steps, new_recorder)
