@@ -12,7 +12,7 @@ from packager.base.errors import InputError
 from packager.base.progress import Event
 from packager.build.execute import Builder, Fetches
 from packager.lock.crosscheck import cross_check
-from packager.lock.ecosystems import web
+from packager.lock.ecosystems.known import UNLISTED
 from packager.lock.recorder import compare_recordings
 from packager.lock.replay import Replay
 from packager.oci.layer import open_layer
@@ -113,7 +113,7 @@ def _record(
     stage = replace(builder, fetches=sources, fresh=steps).build(instructions)
     fetches = tuple(row for step, recorder in recorders.items() for row in recorder.fetches(step))
     absent = tuple(row for step, recorder in recorders.items() for row in recorder.absent(step))
-    where = tuple(row for recorder in recorders.values() for row in recorder.sources() if row.alias == web.ALIAS)
+    where = tuple(row for recorder in recorders.values() for row in recorder.sources() if row.alias in UNLISTED)
     return Recording(fetches, absent, where), stage.layers
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from packager.base.errors import InputError, PackError
 from packager.lock.clients import without_credentials
 from packager.lock.ecosystems import web
-from packager.lock.ecosystems.asked import Asked, Sort
-from packager.lock.ecosystems.known import ALIAS_SUFFIX, client_environment, make_ecosystems
+from packager.lock.ecosystems.asked import WHOLE, Asked, Sort
+from packager.lock.ecosystems.known import ALIAS_SUFFIX, alias_of_client, client_environment, make_ecosystems
 from packager.lock.fetch import take
 from packager.lock.model import AbsentFetch, LockedBlob, LockedFetch, check_key
 from packager.lock.sources import Source
@@ -83,6 +83,7 @@ class Recorder:
         """Return a lock row for what registries lack, and for index pages of which nothing was taken."""
         with self._lock:
             shelves = {(alias, self._shelf(alias, key)) for alias, key in self._rows}
+            shelves |= {(alias, WHOLE) for alias, _ in self._rows}
             unused = {page for page, shelf in self._pages.items() if (page[0], shelf) not in shelves}
             return tuple(AbsentFetch(step, alias, key) for alias, key in sorted(self._absent | unused))
 
@@ -115,7 +116,12 @@ class Recorder:
             asked = self._claim(ecosystem, url)
             if asked is not None:
                 return ecosystem, asked
-        return None, None
+        return self._told_by_client(request)
+
+    def _told_by_client(self, request: Request) -> tuple[Ecosystem | None, Asked | None]:
+        ecosystem = self._ecosystems.get(alias_of_client(request) or "")
+        asked = None if ecosystem is None else ecosystem.guess(request.path)
+        return (None, None) if asked is None else (ecosystem, asked)
 
     def _claim(self, ecosystem: Ecosystem, url: str) -> Asked | None:
         """Ask an ecosystem whether an address is its own; one whose registry this machine does not know says no."""

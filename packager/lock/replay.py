@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from packager.base.digests import BLOCK_BYTES
 from packager.base.errors import PackError
 from packager.lock.ecosystems import web
-from packager.lock.ecosystems.asked import Asked, Held, Sort
+from packager.lock.ecosystems.asked import WHOLE, Asked, Held, Sort
 from packager.lock.ecosystems.known import ALIAS_SUFFIX, client_environment, make_ecosystems
 from packager.sandbox.fetches import Answer
 
@@ -80,7 +80,7 @@ class Replay:
         held = [
             Held(key, fetch.blob.digest, fetch.blob.size, self._store.path(fetch.blob.digest))
             for (alias, key), fetch in sorted(self._fetches.items())
-            if alias == ecosystem.alias and ecosystem.shelf(Asked(Sort.ARTIFACT, key)) == shelf
+            if alias == ecosystem.alias and shelf in {WHOLE, ecosystem.shelf(Asked(Sort.ARTIFACT, key))}
         ]
         alias_host = request.host == f"{ecosystem.alias}{ALIAS_SUFFIX}"
         if not held and not (ecosystem.always_lists and alias_host):

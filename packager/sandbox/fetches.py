@@ -25,11 +25,15 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer: status, media type, and a body as bytes or as a file to stream; the proxy serves byte ranges."""
+    """One answer: status, media type, and a body as bytes or as a file to stream; the proxy serves byte ranges.
+
+    An `etag` is for clients that check a page against it (Bundler).
+    """
 
     status: int
     media_type: str = "application/octet-stream"
     body: bytes | Path = b""
+    etag: str = ""
 
 
 class FetchSource(Protocol):

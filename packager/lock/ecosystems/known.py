@@ -4,23 +4,53 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from packager.lock.ecosystems import web
 from packager.lock.ecosystems.apt import DebianPackages
+from packager.lock.ecosystems.composer import ComposerPackages
 from packager.lock.ecosystems.gomod import GoModules
+from packager.lock.ecosystems.gradle import GradleDistributions
+from packager.lock.ecosystems.maven import JavaPackages, gradle_plugins
 from packager.lock.ecosystems.npm import NodePackages
+from packager.lock.ecosystems.nuget import NugetPackages
 from packager.lock.ecosystems.pip import PythonPackages
+from packager.lock.ecosystems.rubygems import RubyGems
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from packager.lock.ecosystems.asked import Ecosystem
+    from packager.sandbox.fetches import Request
 
 ALIAS_SUFFIX = ".invalid"
 """Alias hosts are `<alias>.invalid`: a reserved top-level domain (RFC 2606) that nothing answers for."""
 
+UNLISTED = frozenset({web.ALIAS, "gradle"})
+"""What no registry of this machine lists: where it was had stands in the sources file beside the lock."""
+
+_BY_CLIENT = {
+    "Composer/": "packagist",
+    "NuGet ": "nuget",
+    "RubyGems/": "rubygems",
+    "Ruby, RubyGems/": "rubygems",
+    "bundler/": "rubygems",
+}
+"""How requests of clients begin to name themselves that cannot be told where their registry is."""
+
 
 def make_ecosystems() -> dict[str, Ecosystem]:
     """Return a new ecosystem of each kind by alias; each remembers what it learns, so one recording has its own."""
-    found: tuple[Ecosystem, ...] = (DebianPackages(), GoModules(), NodePackages(), PythonPackages())
+    found: tuple[Ecosystem, ...] = (
+        DebianPackages(),
+        GoModules(),
+        NodePackages(),
+        PythonPackages(),
+        JavaPackages(),
+        gradle_plugins(),
+        GradleDistributions(),
+        RubyGems(),
+        ComposerPackages(),
+        NugetPackages(),
+    )
     return {ecosystem.alias: ecosystem for ecosystem in found}
 
 
@@ -30,3 +60,9 @@ def client_environment(ecosystems: Iterable[Ecosystem]) -> Mapping[str, str]:
     for ecosystem in ecosystems:
         found.update(ecosystem.environment())
     return found
+
+
+def alias_of_client(request: Request) -> str | None:
+    """Return the registry of a client whose requests are for it, whatever host they name."""
+    agent = request.headers.get("user-agent", "")
+    return next((alias for start, alias in _BY_CLIENT.items() if agent.startswith(start)), None)
