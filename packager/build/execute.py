@@ -20,6 +20,7 @@ from packager.base.files import NO_SPACE_HINT
 from packager.base.log import Log
 from packager.base.progress import Event, Progress, silent
 from packager.build.results import format_layer, parse_layer
+from packager.build.trace import Traced, Tracer, untraced
 from packager.oci.entries import CANONICALISER_ID, Kind
 from packager.oci.layer import COMPRESSOR_ID, Layer, open_layer, unpack_layer, write_layer
 from packager.oci.tree import diff_trees, scan_tree
@@ -68,6 +69,14 @@ class Kept:
     layer: Layer | None
 
 
+class WouldWorkError(Exception):
+    """A dry build came to a derivation whose result is not known."""
+
+    def __init__(self, key: Digest) -> None:
+        super().__init__(key)
+        self.key = key
+
+
 @dataclass(frozen=True)
 class Stage:
     """A stack of layers, lowest first, and what the image's config says about running it."""
@@ -85,7 +94,12 @@ class Stage:
 
 @dataclass(frozen=True)
 class Builder:
-    """What a build works with; the steps named in `fresh` really run, since their fetches are being recorded."""
+    """What a build works with; the steps named in `fresh` really run, since their fetches are being recorded.
+
+    Commands on the lines of `again` run although they are known: `trace` is told what that gave, and the build goes on
+    with what is known. `trace` is told of every instruction that gives a layer; with `dry`, a step that would have to
+    work raises WouldWorkError instead.
+    """
 
     store: Store
     engine: Engine
@@ -95,6 +109,9 @@ class Builder:
     platform: str = "linux/amd64"
     progress: Progress = silent
     fresh: frozenset[str] = frozenset()
+    again: frozenset[int] = frozenset()
+    trace: Tracer = untraced
+    dry: bool = False
 
     def build(self, instructions: Sequence[Instruction]) -> Stage:
         """Run all instructions and return the last stage."""
@@ -130,16 +147,19 @@ class Builder:
 
     def placed(self, name: str) -> Layer:
         """Return the layer that an input gives, the same whatever lies below it."""
+        return self._placed(name)[1]
+
+    def _placed(self, name: str) -> tuple[Digest, Layer]:
         given = self.inputs[name]
 
         def work() -> Layer:
             with scratch_folder(self.store.root) as scratch:
                 return write_layer(given.entries(scratch), self.store)
 
-        layer = self._once(self._key("add", input=dict(given.spec)), work)
+        key, layer = self._once(self._key("add", input=dict(given.spec)), work)
         if layer is None:
             raise InputError("an input without any entry", where=name)
-        return layer
+        return key, layer
 
     def _start(self, image: str, stages: Mapping[str, Stage]) -> Stage:
         if image == "scratch":
@@ -153,7 +173,11 @@ class Builder:
     def _step(self, stage: Stage, instruction: Instruction, stages: Mapping[str, Stage]) -> Stage:
         match instruction.kind:
             case "ADD" | "COPY" | "RUN":
-                return stage.with_layer(self._layer(stage, instruction, stages))
+                key, layer = self._layer(stage, instruction, stages)
+                repeat = instruction.kind == "RUN" and instruction.line in self.again
+                seen = self._execute(stage, instruction) if repeat else layer
+                self.trace(Traced(instruction, key, seen))
+                return stage.with_layer(layer)
             case "ENV":
                 return replace(stage, env=tuple(sorted({**dict(stage.env), **dict(instruction.pairs)}.items())))
             case "LABEL":
@@ -170,14 +194,16 @@ class Builder:
             raise InputError("only ENTRYPOINT [] is supported", where=f"Dockerfile:{instruction.line}")
         return stage
 
-    def _layer(self, stage: Stage, instruction: Instruction, stages: Mapping[str, Stage]) -> Layer | None:
+    def _layer(
+        self, stage: Stage, instruction: Instruction, stages: Mapping[str, Stage]
+    ) -> tuple[Digest, Layer | None]:
         if instruction.kind == "ADD":
             return self._add(instruction)
         if instruction.kind == "COPY":
             return self._copy(stage, instruction, stages)
         return self._run(stage, instruction)
 
-    def _add(self, instruction: Instruction) -> Layer:
+    def _add(self, instruction: Instruction) -> tuple[Digest, Layer]:
         source, target = instruction.words
         given = self.inputs.get(source)
         if given is None or target != "/":
@@ -185,9 +211,9 @@ class Builder:
                 f"ADD takes one of {sorted(self.inputs)} and /, found {instruction.arguments!r}",
                 where=f"Dockerfile:{instruction.line}",
             )
-        return self.placed(source)
+        return self._placed(source)
 
-    def _copy(self, stage: Stage, instruction: Instruction, stages: Mapping[str, Stage]) -> Layer | None:
+    def _copy(self, stage: Stage, instruction: Instruction, stages: Mapping[str, Stage]) -> tuple[Digest, Layer | None]:
         option, *paths = instruction.words
         other = stages.get(option.removeprefix("--from="))
         if other is None or paths != ["/", "/"]:
@@ -209,7 +235,7 @@ class Builder:
             kept = [entry for entry in changed if entry.kind is not Kind.WHITEOUT]
             return write_layer(kept, self.store) if kept else None
 
-    def _run(self, stage: Stage, instruction: Instruction) -> Layer | None:
+    def _run(self, stage: Stage, instruction: Instruction) -> tuple[Digest, Layer | None]:
         fetches = self.fetches.get(instruction.step)
         key = self._key(
             "run",
@@ -221,10 +247,11 @@ class Builder:
             sandbox=SANDBOX_ID,
         )
         if instruction.step in self.fresh:
-            return self._execute(stage, instruction, fetches)
-        return self._once(key, lambda: self._execute(stage, instruction, fetches))
+            return key, self._execute(stage, instruction)
+        return self._once(key, lambda: self._execute(stage, instruction))
 
-    def _execute(self, stage: Stage, instruction: Instruction, fetches: Fetches | None) -> Layer | None:
+    def _execute(self, stage: Stage, instruction: Instruction) -> Layer | None:
+        fetches = self.fetches.get(instruction.step)
         log = Log(self.progress, instruction.step or "run")
         command = Command(
             ("/bin/sh", "-c", instruction.arguments),
@@ -265,14 +292,16 @@ class Builder:
         }
         return self.store.put(format_canonical(document))
 
-    def _once(self, key: Digest, work: Callable[[], Layer | None]) -> Layer | None:
+    def _once(self, key: Digest, work: Callable[[], Layer | None]) -> tuple[Digest, Layer | None]:
         with self.store.lock(f"derivation-{hex_of(key)}"):
             kept = self._kept(key)
             if kept is not None:
-                return kept.layer
+                return key, kept.layer
+            if self.dry:
+                raise WouldWorkError(key)
             layer = work()
             self.store.put_result(key, format_layer(layer))
-            return layer
+            return key, layer
 
     def _kept(self, key: Digest) -> Kept | None:
         """Return an earlier result; one that cannot be read, or whose layer is gone or cut off, counts as none."""
@@ -283,4 +312,6 @@ class Builder:
             return None
         if data is None or (layer is not None and not self.store.has(layer.digest, layer.size)):
             return None
+        if layer is not None:
+            self.store.use(layer.digest)
         return Kept(layer)

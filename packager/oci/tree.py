@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from packager.base.digests import BLOCK_BYTES
 from packager.base.errors import InputError
 from packager.oci.capability import read_capability
-from packager.oci.dropped import DROPPED, Dropped
+from packager.oci.dropped import DROPPED, NOTHING_DROPPED, Dropped
 from packager.oci.entries import WHITEOUT_PREFIX, Entry, InOrder, Kind, missing_ancestors, show_path, sort_key
 
 if TYPE_CHECKING:
@@ -37,6 +37,16 @@ def scan_tree(root: Path, dropped: Dropped = DROPPED) -> InOrder:
     links: dict[tuple[int, int], bytes] = {}
     nodes = _walk(os.fsencode(root), b"", dropped)
     return InOrder(_entry_of(node, node.place, links) for node in nodes)
+
+
+def scan_layer(root: Path) -> InOrder:
+    """Return every entry of a layer as it lies unpacked for overlayfs: its whiteouts are devices without a number."""
+    links: dict[tuple[int, int], bytes] = {}
+    nodes = _walk(os.fsencode(root), b"", NOTHING_DROPPED)
+    return InOrder(
+        Entry(node.path, Kind.WHITEOUT) if _is_overlay_whiteout(node.status) else _entry_of(node, node.place, links)
+        for node in nodes
+    )
 
 
 def diff_trees(lower: Path | None, merged: Path, *, upper: Path | None = None) -> list[Entry]:

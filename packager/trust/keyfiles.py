@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 PRIVATE_LABEL = "ENCRYPTED SIGSTORE PRIVATE KEY"
 OLD_PRIVATE_LABEL = "ENCRYPTED COSIGN PRIVATE KEY"
+PLAIN_LABEL = "PRIVATE KEY"
+SEC1_LABEL = "EC PRIVATE KEY"
 PASSWORD_VARIABLE = "WIDESWE_PASSWORD"  # noqa: S105 - the name of a variable
 
 _COST = 65536
@@ -55,7 +57,7 @@ def read_password(environment: Mapping[str, str], path: Path | None = None) -> P
     if PASSWORD_VARIABLE not in environment:
         raise TrustError(
             "no password for the signing key",
-            hint=f"set {PASSWORD_VARIABLE} (empty is allowed) or name a password file",
+            hint=f"set {PASSWORD_VARIABLE} (empty is allowed) or name a password file with --password-file",
         )
     return Password(environment[PASSWORD_VARIABLE])
 
@@ -98,6 +100,15 @@ def parse_private_key(data: bytes, password: Password, *, where: str = "signing 
     except CryptoError:
         raise TrustError("the password is wrong or the key file is damaged", where=where) from None
     return parse_private_der(der, where=where)
+
+
+def import_private_key(data: bytes, *, where: str) -> PrivateKey:
+    """Return the key of an unencrypted PKCS #8 (or SEC 1) PEM file, as openssl and cloud consoles give it out."""
+    label, content = parse_pem(data, where=where)
+    if label not in (PLAIN_LABEL, SEC1_LABEL):
+        hint = "decrypt it first: openssl pkcs8 -in FILE -out plain.pem"
+        raise InputError(f"expected {PLAIN_LABEL}, found {label}", where=where, hint=hint)
+    return parse_private_der(content, where=where)
 
 
 def write_key_pair(private: Path, public: Path, key: PrivateKey, password: Password) -> None:

@@ -167,24 +167,25 @@ def test_gradle_finds_a_plugin_by_its_marker(tmp_path: Path) -> None:
     )
     own = PLUGIN_POM.format(group="ex.made", artifact="hello", packaging="jar", dependencies="")
     portal = {
-        "/ex/made/hello/ex.made.hello.gradle.plugin/1.0/ex.made.hello.gradle.plugin-1.0.pom": marker.encode(),
-        "/ex/made/hello/1.0/hello-1.0.pom": own.encode(),
-        "/ex/made/hello/1.0/hello-1.0.jar": compiled(tmp_path / "plugin", PLUGIN, "ex.made.Hello", properties),
+        "/m2/ex/made/hello/ex.made.hello.gradle.plugin/1.0/ex.made.hello.gradle.plugin-1.0.pom": marker.encode(),
+        "/m2/ex/made/hello/1.0/hello-1.0.pom": own.encode(),
+        "/m2/ex/made/hello/1.0/hello-1.0.jar": compiled(tmp_path / "plugin", PLUGIN, "ex.made.Hello", properties),
     }
     files = {
-        "settings.gradle": "pluginManagement { repositories { maven { url 'https://plugins.example/m2/' } } }\n",
+        "settings.gradle": "pluginManagement { repositories { maven { url 'http://plugins.example/m2/' } } }\n",
         "build.gradle": "plugins { id 'ex.made.hello' version '1.0' }\n",
     }
     with SmallRegistry(portal) as registry:
         command = f"gradle -q hello && {EXPORT}"
-        done = walk(tmp_path, Project(command, files, {"WIDESWE_REGISTRY_GRADLEPLUGINS": registry.url}))
+        done = walk(tmp_path, Project(command, files, {"http_proxy": registry.url}))
     assert done.purls == [
         "pkg:maven/ex.made.hello/ex.made.hello.gradle.plugin@1.0?type=pom",
         "pkg:maven/ex.made/hello@1.0",
         "pkg:maven/ex.made/hello@1.0?type=pom",
     ]
     assert {row.blob.alias for row in done.recording.fetches} == {"gradleplugins"}
-    assert done.never(registry.host)
+    assert {source.url.partition("/ex/")[0] for source in done.recording.sources} == {"http://plugins.example/m2"}
+    assert done.never("plugins.example")
 
 
 LAUNCHER = """\
@@ -203,10 +204,15 @@ WRAPPER = "/usr/share/gradle/lib/plugins/gradle-plugins-4.4.1.jar"
 def test_gradles_wrapper_fetches_its_distribution(tmp_path: Path) -> None:
     needs("gradle", "javac")
     with zipfile.ZipFile(WRAPPER) as archive:
-        wrapper = archive.read(next(name for name in archive.namelist() if name.endswith("gradle-wrapper.jar")))
+        name = next(name for name in archive.namelist() if name.endswith("gradle-wrapper.jar"))
+        wrapper = io.BytesIO(archive.read(name))
+    with zipfile.ZipFile(wrapper, "a") as archive:
+        archive.writestr("build-receipt.properties", "versionNumber=4.4.1\n")  # which Debian leaves out
     launcher = compiled(tmp_path / "launcher", LAUNCHER, "org.gradle.launcher.GradleMain", {})
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w") as archive:
+        for folder in ("", "bin/", "lib/"):
+            archive.mkdir(f"gradle-8.5/{folder}")
         archive.writestr("gradle-8.5/bin/gradle", "#!/bin/sh\n")
         archive.writestr("gradle-8.5/lib/gradle-launcher-8.5.jar", launcher)
     properties = (
@@ -215,7 +221,7 @@ def test_gradles_wrapper_fetches_its_distribution(tmp_path: Path) -> None:
         f"distributionSha256Sum={hashlib.sha256(data.getvalue()).hexdigest()}\n"
     )
     name = "gradle/wrapper/gradle-wrapper.properties"
-    files: dict[str, str | bytes] = {name: properties, "gradle/wrapper/gradle-wrapper.jar": wrapper}
+    files: dict[str, str | bytes] = {name: properties, "gradle/wrapper/gradle-wrapper.jar": wrapper.getvalue()}
     start = "java -cp gradle/wrapper/gradle-wrapper.jar org.gradle.wrapper.GradleWrapperMain"
     with SmallRegistry({"/distributions/gradle-8.5-bin.zip": data.getvalue()}) as registry:
         done = walk(tmp_path, Project(f"{start} hello", files, {"http_proxy": registry.url}, after=f"{start} again"))

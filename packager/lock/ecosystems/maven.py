@@ -98,22 +98,19 @@ class JavaPackages:
         return asked
 
     def locate(self, key: str, upstream: Upstream) -> Sequence[str]:
-        """Where this machine's clients have it, else where it was asked for."""
+        """Where this machine's clients have it; where none of them says so, where it was asked for."""
         base = self._base(upstream)
         with self._lock:
-            found = [f"{base}/{quote(key, safe='/@!+~')}" if base else "", self._asked.get(key, "")]
-        if not any(found):
-            upstream.clients.base_url(self.alias)  # says what is missing
-        return [url for url in dict.fromkeys(found) if url]
+            asked = self._asked.get(key)
+        if not base and asked:
+            return [asked]
+        return [f"{base or upstream.clients.base_url(self.alias)}/{quote(key, safe='/@!+~')}"]
 
     def index(self, asked: Asked, request: Request, upstream: Upstream) -> Answer:
         """Pass metadata and checksums through."""
         del request
-        for url in self.locate(asked.key, upstream):
-            found = upstream.document(url)
-            if found.status not in ABSENT:
-                return Answer(200, _type_of_page(asked.key), found.body)
-        return _ABSENT
+        found = upstream.document(self.locate(asked.key, upstream)[0])
+        return _ABSENT if found.status in ABSENT else Answer(200, _type_of_page(asked.key), found.body)
 
     def render(self, asked: Asked, request: Request, held: Sequence[Held]) -> Answer:
         """Write metadata about the locked files, and the checksums of either."""

@@ -125,17 +125,15 @@ class NugetPackages:
         """Read packages.lock.json."""
         if name.rpartition("/")[2] != "packages.lock.json":
             return []
-        found = []
         try:
-            for framework, packages in json.loads(data)["dependencies"].items():
-                for package, row in packages.items():
-                    if "contentHash" in row:
-                        subject = f"{package}/{row['resolved']}".lower()
-                        expected = frozenset({f"sha512-{row['contentHash']}"})
-                        found.append(Promise(f"{name} ({framework}: {package})", subject, expected))
+            return [
+                _promise(f"{name} ({framework}: {package})", package, row)
+                for framework, packages in json.loads(data)["dependencies"].items()
+                for package, row in packages.items()
+                if "contentHash" in row  # projects of the same solution have none
+            ]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(f"the lock file cannot be read: {error!r}", where=name) from error
-        return found
 
     def subject(self, key: str) -> str:
         """Return `<id>/<version>`."""
@@ -159,6 +157,11 @@ class NugetPackages:
 
 
 _ABSENT = Answer(404, "application/json", b"{}\n")
+
+
+def _promise(where: str, package: str, row: Mapping[str, Any]) -> Promise:
+    expected = frozenset({f"sha512-{row['contentHash']}"})
+    return Promise(where, f"{package}/{row['resolved']}".lower(), expected)
 
 
 def _read_services(body: bytes, where: str) -> dict[str, str]:

@@ -65,8 +65,8 @@ def test_an_unknown_alias_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         clients(tmp_path).base_url("planets")
     assert str(caught.value) == (
-        "expected a registry alias (debian, goproxy, gradleplugins, maven, npm, nuget, packagist, pypi, rubygems), "
-        "found 'planets'\nhint: set WIDESWE_REGISTRY_PLANETS"
+        "expected a registry alias (crates, debian, goproxy, gradleplugins, maven, npm, nuget, packagist, pypi, rubygems, "
+        "rustdist), found 'planets'\nhint: set WIDESWE_REGISTRY_PLANETS"
     )
 
 
