@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from packager.api.attest import Attested, ExportRequest, attest, attest_file, export_trust
     from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, validate
-    from packager.api.carry import Copied, export_bundle, import_bundle, load, mirror, mirror_pairs, pull, push
+    from packager.api.bundle import Cargo, export_bundle, import_bundle, load
+    from packager.api.carry import Copied, mirror, mirror_pairs, mirror_suite, pull, push
+    from packager.api.compare import diff, explain
     from packager.api.grants import Granted, grant, join_secret, open_task, rotate_secret, split_secret
     from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect
     from packager.api.machine import can_build, doctor, ecosystems
@@ -38,6 +40,7 @@ __all__ = [
     "Attested",
     "Audited",
     "BundleForm",
+    "Cargo",
     "Checked",
     "Copied",
     "EvaluationRequest",
@@ -62,10 +65,12 @@ __all__ = [
     "collect_garbage",
     "create_suite",
     "demo",
+    "diff",
     "doctor",
     "ecosystems",
     "evaluate",
     "exit_code",
+    "explain",
     "export_bundle",
     "export_trust",
     "fetch",
@@ -82,6 +87,7 @@ __all__ = [
     "lock",
     "mirror",
     "mirror_pairs",
+    "mirror_suite",
     "open_task",
     "pull",
     "pull_suite",
@@ -105,17 +111,9 @@ __all__ = [
 
 _HOMES = {
     "author": ("build", "check_lock", "fetch", "list_tasks", "lock", "render", "validate"),
-    "carry": (
-        "BundleForm",
-        "Copied",
-        "export_bundle",
-        "import_bundle",
-        "load",
-        "mirror",
-        "mirror_pairs",
-        "pull",
-        "push",
-    ),
+    "bundle": ("BundleForm", "Cargo", "export_bundle", "import_bundle", "load"),
+    "carry": ("Copied", "mirror", "mirror_pairs", "mirror_suite", "pull", "push"),
+    "compare": ("diff", "explain"),
     "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect"),
     "machine": ("can_build", "doctor", "ecosystems"),
     "place": ("Place",),

@@ -98,7 +98,8 @@ def likely_cause(found: EntryDifference, reacts: Collection[str] = ()) -> Cause:
 
     `reacts` names the variations that alone make the step differ; empty where nobody looked.
     """
-    return CHECKLIST[_by_path(found.path) or _by_variation(reacts) or _by_field(found, reacts)]
+    name = _by_path(found.path) or _by_variation(reacts) or _by_field(found, reacts)
+    return CHECKLIST["H random" if name == "H cpus" and REPEATED in reacts else name]
 
 
 def _by_path(path: bytes) -> str | None:

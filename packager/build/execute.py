@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import shutil
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from packager.base.errors import InputError, IntegrityError, PackError, WorldErr
 from packager.base.files import NO_SPACE_HINT
 from packager.base.log import Log
 from packager.base.progress import Event, Progress, silent
+from packager.build.checklist import CHECKLIST
 from packager.build.results import format_layer, parse_layer
 from packager.build.trace import Traced, Tracer, untraced
 from packager.oci.entries import CANONICALISER_ID, Kind
@@ -43,6 +45,11 @@ _NO_SPACE = os.strerror(errno.ENOSPC)
 _ROOM_BYTES = 4 << 20
 """A step that fails while less than this is left has not failed for its own sake."""
 _REFUSED_SHOWN = 10
+_OFFLINE = re.compile(
+    "not in the lock|only GET and HEAD|resolve host|name resolution|name or service not known|unreachable|ENOTFOUND",
+    re.IGNORECASE,
+)
+_HIDDEN_FETCH = f"checklist {CHECKLIST['I']}"
 
 
 @dataclass(frozen=True)
@@ -271,10 +278,11 @@ class Builder:
         where = f"step {instruction.step}" if instruction.step else f"Dockerfile:{instruction.line}"
         text = log.tail().decode(errors="replace").strip()
         lines = [f"exit code {ended.exit_code} from: {instruction.arguments}", *filter(None, [text])]
-        reason = "\n".join([*lines, *list(dict.fromkeys(refused))[:_REFUSED_SHOWN]])
+        told = list(dict.fromkeys(refused))[:_REFUSED_SHOWN]
+        reason = "\n".join([*lines, *told])
         if _NO_SPACE in text or shutil.disk_usage(self.store.root).free < _ROOM_BYTES:
             return WorldError(f"the disk is full; {reason}", where=where, hint=NO_SPACE_HINT)
-        return InputError(reason, where=where)
+        return InputError(reason, where=where, hint=_HIDDEN_FETCH if _OFFLINE.search(f"{text} {told}") else None)
 
     @contextlib.contextmanager
     def _open(self, stage: Stage) -> Iterator[Tree]:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from packager.base.canonical import format_canonical
-from packager.base.digests import BLOCK_BYTES, digest_of
+from packager.base.digests import digest_of
 from packager.base.errors import InputError
 from packager.base.progress import Event
+from packager.build.causes import REPEATED, likely_cause
 from packager.build.execute import Builder, Fetches
+from packager.build.reproduce import layer_differences
 from packager.lock.crosscheck import cross_check
 from packager.lock.ecosystems.known import PAGES_STAY, UNLISTED
 from packager.lock.recorder import compare_recordings
 from packager.lock.replay import Replay
-from packager.oci.layer import open_layer
-from packager.oci.tar_reader import read_tar
+from packager.oci.entries import show_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from packager.lock.recorder import Recorder
     from packager.lock.sources import Source
     from packager.oci.layer import Layer
-    from packager.oci.tar_reader import EntryReader
     from packager.store.store import Store
+
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -127,25 +128,14 @@ def _record(
 
 def _expect_same_layers(builder: Builder, ours: Sequence[Layer], theirs: Sequence[Layer], *, what: str) -> None:
     for number, (one, other) in enumerate(zip(ours, theirs, strict=True)):
-        if one.diff_id != other.diff_id:
-            path = _first_difference(builder, one, other)
-            raise InputError(
-                f"layer {number} {what} differs, first at {path}",
-                where="lock",
-                hint="a step writes a time, a random name or the order of a directory; see BUILD_NOTES.md",
-            )
-
-
-def _first_difference(builder: Builder, one: Layer, other: Layer) -> str:
-    with open_layer(builder.store, one) as left, open_layer(builder.store, other) as right:
-        for (ours, our_bytes), (theirs, their_bytes) in zip(read_tar(left), read_tar(right), strict=False):
-            if ours != theirs or _digest(our_bytes) != _digest(their_bytes):
-                return min(ours.path, theirs.path).decode(errors="backslashreplace")
-    return "the end of the shorter layer"
-
-
-def _digest(stream: EntryReader) -> bytes:
-    found = hashlib.sha256()
-    while block := stream.read(BLOCK_BYTES):
-        found.update(block)
-    return found.digest()
+        if one.diff_id == other.diff_id:
+            continue
+        found = layer_differences((builder.store, one), (builder.store, other))
+        causes = dict.fromkeys(str(likely_cause(row, [REPEATED])) for row in found)
+        shown = [f"{show_path(row.path)}: {row.field}: {row.a} and {row.b}" for row in found[:_SHOWN]]
+        more = [f"and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
+        raise InputError(
+            "\n".join((f"layer {number} {what} differs", *shown, *more)),
+            where="lock",
+            hint="\n".join(list(causes)[:_SHOWN]),
+        )

@@ -60,3 +60,45 @@ def reproduce_command(
             ]
             show(options, found, "\n".join(lines))
     return 0 if same else 1
+
+
+@click.command("diff", epilog="Example: wideswe-pack diff hello-wide-001 other.oci.tar")
+@click.argument("a")
+@click.argument("b")
+@click.option("--all", "every", is_flag=True, help="List every difference, not only the first twenty of each layer.")
+@click.pass_obj
+def diff_command(options: Options, a: str, b: str, *, every: bool) -> int:
+    """Compare two images or two locks, per layer and entry; exit 1 if they differ.
+
+    An image is a task of the store, an OCI layout (a folder), or an archive of one; a lock is a file of lockfiles/.
+    """
+    import sys
+
+    from packager import api
+
+    found = api.diff(options.place(), a, b, shown=sys.maxsize if every else 20)
+    lines = [f"{a} and {b}: {'same' if found.same else 'DIFFERENT'}", *map(str, found.changes), *map(str, found.found)]
+    if found.more:
+        lines.append(f"and {found.more} more; --all lists them")
+    show(options, found, "\n".join(lines))
+    return 0 if found.same else 1
+
+
+@click.command("explain", epilog="Example: wideswe-pack explain --task hello-wide-001")
+@task_options
+@click.option("--platform", default="linux/amd64", show_default=True, help="The platform of the image.")
+@click.pass_obj
+def explain_command(options: Options, tasks: tuple[str, ...], *, every: bool, platform: str) -> int:
+    """Say which steps a build would carry out now, and what changed since they last ran; exit 1 if there are any."""
+    from packager import api
+
+    idle = True
+    for task in chosen_tasks(options, tasks, every=every):
+        found = api.explain(options.place(), task, platform=platform)
+        idle = idle and found.idle
+        lines = [f"{task}: {'nothing to do' if found.idle else 'some steps would run'}"]
+        for row in found.steps:
+            lines.append(f"  {row.state:<9}  {row.step}{f' ({row.reason})' if row.reason else ''}")
+            lines.extend(f"             {change}" for change in row.changes)
+        show(options, found, "\n".join(lines))
+    return 0 if idle else 1

@@ -82,6 +82,13 @@ class Clients:
                 return path
         return None
 
+    @cached_property
+    def pypi_sites(self) -> tuple[str, str]:
+        """The site, and the host of files, that pip was made for: lock files and poetry name them; else empty."""
+        said = _pip_sites() or self._ask(["python3", "-c", _PIP_SITES]) or ""
+        site, _, files = said.partition(" ")
+        return site.rstrip("/"), files
+
     def session(self) -> requests.Session:
         """Return a new session that uses the machine's proxy and certificates, and no credentials but a URL's own."""
         import requests  # noqa: PLC0415 - slow to import, and a build with nothing to do does not need it
@@ -212,6 +219,12 @@ class Clients:
         return said if done.exit_code == 0 and said not in {"", "undefined", "null"} else None
 
 
+_PIP_SITES = (
+    "from pip._internal.models.index import PyPI; import sys; "
+    "sys.stdout.write(PyPI.url + ' ' + PyPI.file_storage_domain)"
+)
+
+
 def _lonely_cargo(folder: Path, environment: Mapping[str, str]) -> Surroundings:
     """Write a project that needs any crate, and return how a cargo is started in it that can reach nothing."""
     manifest = '[package]\nname = "none"\nversion = "0.0.0"\n\n[lib]\npath = "lib.rs"\n\n[dependencies]\nany = "1"\n'
@@ -245,6 +258,15 @@ def _pip_default() -> str | None:
     except (ImportError, AttributeError):
         return None
     return str(found)
+
+
+def _pip_sites() -> str | None:
+    try:
+        index = importlib.import_module("pip._internal.models.index").PyPI
+        found = f"{index.url} {index.file_storage_domain}"
+    except (ImportError, AttributeError):
+        return None
+    return found
 
 
 def _npmrc_registry(path: Path) -> str | None:

@@ -88,15 +88,19 @@ class GitRecorder:
     def _pack(self, seen: _Seen, wish: Wish, sources: GitSources) -> Answer:
         depth = 0 if wants_all_of(wish.depth) else wish.depth
         wanted = frozenset((depth, commit) for commit in wish.wants)
+        pack = self._made(seen, wanted, sources)
+        seen.wants |= wanted
+        return _answer(self._store, pack.digest, wish)
+
+    def _made(self, seen: _Seen, wanted: frozenset[tuple[int, str]], sources: GitSources) -> MadePack:
         if wanted not in seen.packs:
             seen.packs[wanted] = make_pack(sources, self._store, seen.url, wanted)
-        seen.wants |= wanted
-        return _answer(self._store, seen.packs[wanted].digest, wish)
+        return seen.packs[wanted]
 
     def _rows(self, place: str, seen: _Seen) -> list[tuple[LockedBlob, str]]:
         if self._sources is None:
             return []
-        pack = make_pack(self._sources, self._store, seen.url, seen.wants)
+        pack = self._made(seen, frozenset(seen.wants), self._sources)
         refs = kept_refs(seen.refs, pack.commits)
         pinned = Pinned(frozenset(seen.wants), frozenset(refs.commits.items()), refs.head)
         return [(LockedBlob(ALIAS, key, pack.digest, pack.size), seen.url) for key in keys_of(place, pinned)]

@@ -9,7 +9,7 @@ from packager.base.digests import BLOCK_BYTES
 from packager.base.errors import PackError
 from packager.lock.ecosystems import web
 from packager.lock.ecosystems.asked import WHOLE, Asked, Held, Sort
-from packager.lock.ecosystems.known import ALIAS_SUFFIX, client_environment, make_ecosystems
+from packager.lock.ecosystems.known import ALIAS_SUFFIX, client_environment, make_ecosystems, may_guess
 from packager.lock.git_serving import GitReplay
 from packager.sandbox.fetches import Answer
 
@@ -78,6 +78,8 @@ class Replay:
         if found is not None:
             return found
         for ecosystem in self._ecosystems.values():
+            if not may_guess(ecosystem.alias, request):
+                continue
             guessed = ecosystem.guess(request.path)
             found = None if guessed is None else self._from_lock(ecosystem, guessed, request)
             if found is not None:

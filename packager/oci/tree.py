@@ -17,6 +17,9 @@ from packager.oci.entries import WHITEOUT_PREFIX, Entry, InOrder, Kind, missing_
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+MAX_FILE_BYTES = 64 << 30
+"""No layer with a larger file could be unpacked again (unpack.DEFAULT_LIMIT)."""
+
 OPAQUE_ATTRIBUTES = ("trusted.overlay.opaque", "user.overlay.opaque")
 _REFUSED_ATTRIBUTES = tuple(
     f"{space}.overlay.{name}" for space in ("trusted", "user") for name in ("redirect", "metacopy")
@@ -173,6 +176,12 @@ def _entry_of(node: _Node, place: bytes, links: dict[tuple[int, int], bytes]) ->
         )
     bits = stat.S_IMODE(mode)
     if stat.S_ISREG(mode):
+        if status.st_size > MAX_FILE_BYTES:
+            raise InputError(
+                f"expected a file of at most {MAX_FILE_BYTES >> 30} GiB, found one of {status.st_size >> 30} GiB",
+                where=show_path(path),
+                hint="a sparse file has its whole length in a layer: delete it in the step that makes it",
+            )
         if status.st_nlink > 1:
             first = links.setdefault((status.st_dev, status.st_ino), path)
             if first != path:

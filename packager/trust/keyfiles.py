@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from packager.base.canonical import parse_json
@@ -129,7 +130,9 @@ def read_public_key(path: Path) -> PublicKey:
     return parse_public_key(read_secret_file(path), where=str(path))
 
 
+@lru_cache(maxsize=8)
 def _derive(password: Password, salt: bytes, cost: int) -> bytes:
+    """Return the key of a key file; remembered, since signing a whole suite asks for the same few again and again."""
     return hashlib.scrypt(
         password.text.encode(),
         salt=salt,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,16 +14,13 @@ from packager.api.place import PLATFORM
 from packager.base.digests import digest_of
 from packager.base.errors import UsageError
 from packager.base.processes import Surroundings, run
-from packager.seal.identities import RootSecret, write_root
 from packager.store.store import Store
 from tests.support.registry import MemoryRegistry
-from tests.support.suites import Sample, Suite, make_suite
-from tests.support.tiny_base import publish_tiny_base
+from tests.support.tiny_base import TinyWorld, publish_tiny_base
 from tests.support.walk import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.engine
 
@@ -46,34 +42,16 @@ CONDITIONS = (
 )
 
 
-@dataclass(frozen=True)
-class World:
-    """A folder to make suites in, and a base image for them."""
-
-    folder: Path
-    image: str
-
-    def suite(self, name: str, *prepare: str) -> Suite:
-        """Make and lock a suite whose one target is prepared by some commands."""
-        sample = Sample(
-            name, {"code": "1\n"}, {"code": "2\n"}, base={"image": self.image}, fields={"prepare": list(prepare)}
-        )
-        suite = make_suite(self.folder / name, sample, store=self.folder / "store")
-        write_root(suite.place.keys / "root.key", RootSecret(bytes(range(32))))
-        api.lock(suite.place, suite.task)
-        return suite
-
-
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TinyWorld]:
     with MemoryRegistry() as registry:
-        yield World(tmp_path_factory.mktemp("reproduce"), publish_tiny_base(registry))
+        yield TinyWorld(tmp_path_factory.mktemp("reproduce"), publish_tiny_base(registry))
 
 
-def test_a_task_is_the_same_under_every_condition_and_a_statement_says_so(world: World) -> None:
+def test_a_task_is_the_same_under_every_condition_and_a_statement_says_so(world: TinyWorld) -> None:
     suite = world.suite("good", "mkdir -p /opt/x", "ls /usr/bin >/opt/x/list", "echo 2 >/opt/x/jobs")
     statement = world.folder / "statement.json"
-    found = api.reproduce(suite.place, suite.task, wish=api.Wish(statement=statement))
+    found = api.reproduce(suite.place, suite.task, wish=api.Wish(engine="native", statement=statement))
     assert (found.same, found.found, found.more, found.follow) == (True, (), 0, ())
     assert found.rebuilt == found.content_id != found.environment_id
     assert [row.name for row in found.varied] == list(CONDITIONS)
@@ -99,12 +77,12 @@ def test_a_task_is_the_same_under_every_condition_and_a_statement_says_so(world:
         },
     }
     before = statement.read_bytes()
-    api.reproduce(suite.place, suite.task, wish=api.Wish(statement=statement))
+    api.reproduce(suite.place, suite.task, wish=api.Wish(engine="native", statement=statement))
     assert statement.read_bytes() == before
     assert list((suite.place.store_root / "tmp").iterdir()) == []
 
 
-def test_planted_defects_are_named_by_step_layer_path_field_values_and_cause(world: World) -> None:
+def test_planted_defects_are_named_by_step_layer_path_field_values_and_cause(world: TinyWorld) -> None:
     suite = world.suite("bad", "mkdir -p /opt/x", "date >/opt/x/built", "nproc >/opt/x/jobs")
     argv = [sys.executable, "-m", "packager", "--quiet", "--json", "--root", suite.place.root]
     argv += ["--store", suite.place.store_root, "--keys", suite.place.keys, "reproduce", "--task", suite.task]
@@ -131,7 +109,7 @@ def test_planted_defects_are_named_by_step_layer_path_field_values_and_cause(wor
     assert row["a"] != row["b"]
 
 
-def test_one_condition_can_be_varied_alone_and_is_named(world: World) -> None:
+def test_one_condition_can_be_varied_alone_and_is_named(world: TinyWorld) -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("this process may use one processor only")
     suite = world.suite("jobs", "mkdir -p /opt/x", "nproc >/opt/x/jobs")
@@ -148,7 +126,7 @@ def test_one_condition_can_be_varied_alone_and_is_named(world: World) -> None:
     ]
 
 
-def test_a_step_that_fails_elsewhere_is_a_difference(world: World) -> None:
+def test_a_step_that_fails_elsewhere_is_a_difference(world: TinyWorld) -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("this process may use one processor only")
     suite = world.suite("fails", "mkdir -p /opt/x", "test $(nproc) != 1")
@@ -160,7 +138,7 @@ def test_a_step_that_fails_elsewhere_is_a_difference(world: World) -> None:
     ]
 
 
-def test_what_cannot_be_varied_is_no_condition(world: World) -> None:
+def test_what_cannot_be_varied_is_no_condition(world: TinyWorld) -> None:
     suite = world.suite("wrong", "true")
     with pytest.raises(UsageError) as caught:
         api.reproduce(suite.place, suite.task, wish=api.Wish(vary=("weather", "cpus")))

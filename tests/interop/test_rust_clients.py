@@ -17,6 +17,7 @@ from packager.lock.ecosystems.asked import Held
 from packager.lock.ecosystems.cargo_index import row_of
 from packager.lock.recorder import Recorder, compare_recordings
 from packager.lock.replay import Replay
+from packager.sandbox.fetches import Request
 from packager.store.store import Store
 from tests.support.artifacts import make_crate, make_tar
 from tests.support.fake_registry import FakeRegistry, fake_registry
@@ -144,6 +145,15 @@ def test_cargo_is_told_what_the_lock_lacks(work: Work) -> None:
     assert "error" in said
     assert len(source.unknown()) == 1
     assert source.unknown()[0].endswith("/le/af/leaf")
+
+
+def test_only_cargo_is_answered_as_cargo(work: Work) -> None:
+    source = Replay(work.store, locked(work), ())
+    for agent, status in (("cargo/1.90.0", 200), ("curl/8", 599)):
+        for path in ("/config.json", "/le/af/leaf"):
+            request = Request("GET", "https", "index.example", 443, path, {"user-agent": agent})
+            assert source.answer(request).status == status
+    assert source.unknown() == ("GET https://index.example/config.json", "GET https://index.example/le/af/leaf")
 
 
 RUST = {

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import io
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from packager import api
 from packager.base.digests import DiffId, digest_of
 from packager.base.processes import find_program, run_ok
 from packager.oci.config import ImageConfig, format_config
@@ -16,6 +18,8 @@ from packager.oci.descriptor import describe
 from packager.oci.entries import Entry, Kind, dir_entry, file_entry, symlink_entry
 from packager.oci.manifest import MEDIA_CONFIG, MEDIA_LAYER_GZIP, MEDIA_MANIFEST, Manifest, format_manifest
 from packager.oci.tar_writer import write_tar
+from packager.seal.identities import RootSecret, write_root
+from tests.support.suites import Sample, Suite, make_suite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,3 +65,21 @@ def _below_usr(path: Path) -> Path:
 
 def _program(name: str, path: Path) -> Entry:
     return Entry(name.encode(), Kind.FILE, 0o755, size=path.stat().st_size, content=path)
+
+
+@dataclass(frozen=True)
+class TinyWorld:
+    """A folder to make suites in that share a store, and a base image for them."""
+
+    folder: Path
+    image: str
+
+    def suite(self, name: str, *prepare: str) -> Suite:
+        """Make and lock a suite whose one target is prepared by some commands."""
+        sample = Sample(
+            name, {"code": "1\n"}, {"code": "2\n"}, base={"image": self.image}, fields={"prepare": list(prepare)}
+        )
+        suite = make_suite(self.folder / name, sample, store=self.folder / "store")
+        write_root(suite.place.keys / "root.key", RootSecret(bytes(range(32))))
+        api.lock(suite.place, suite.task)
+        return suite

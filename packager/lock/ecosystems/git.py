@@ -31,7 +31,7 @@ MEDIA_TYPE = "application/x-git-packed-objects"
 
 _PLAIN = re.compile(r"[^A-Za-z0-9._+-]+", re.ASCII)
 _KEY = re.compile(
-    r"(?P<place>[0-9a-f]{32}/(?P<name>[^/]+))/(?:want/(?P<depth>\d{1,10})|HEAD|(?P<ref>refs/.+))/(?P<commit>[0-9a-f]{40})"
+    r"(?P<place>[0-9a-f]{32}/(?P<name>[^/]+))/(?:want/(?P<depth>\d{1,10})|(?P<head>HEAD/)?(?P<ref>refs/.+))/(?P<commit>[0-9a-f]{40})"
 )
 _LOCKED = re.compile(r"git\+(?P<url>https?://[^?#]+)(?:\?[^#]*)?#(?P<commit>[0-9a-f]{40})", re.ASCII)
 _SETTINGS = {
@@ -54,7 +54,7 @@ class Pinned:
 
 
 class GitDependencies:
-    """The alias `git`; its requests are answered by lock/git_serving.py, since a pack is made of what is asked for."""
+    """The alias `git`; lock/git_serving.py answers its requests, since a pack is made of what is asked for."""
 
     alias = ALIAS
     rows = (
@@ -65,6 +65,9 @@ class GitDependencies:
         Row("Go direct", frozenset(Mark) - {Mark.CHECKS}, "cross-checked by go itself against go.sum"),
     )
     always_lists = False
+
+    def __init__(self) -> None:
+        self._measured: dict[tuple[str, str], str] = {}
 
     def environment(self) -> Mapping[str, str]:
         """Keep git from asking a person, and from writing times and counts into repositories."""
@@ -140,13 +143,10 @@ class GitDependencies:
 
     def measure(self, path: Path, algorithm: str) -> str:
         """Return `<commit>:there` or `<commit>:absent`."""
-        with tempfile.TemporaryDirectory() as folder:
-            directory = make_git_directory(Path(folder))
-            done = directory.run("index-pack", "--stdin", stdin=path.read_bytes())
-            if done.exit_code != 0:
-                raise WorldError("the pack cannot be read", where=path.name)
-            found = directory.run("cat-file", "-e", f"{algorithm}^{{commit}}")
-        return f"{algorithm}:{'there' if found.exit_code == 0 else 'absent'}"
+        asked = (path.name, algorithm)
+        if asked not in self._measured:
+            self._measured[asked] = f"{algorithm}:{'there' if _holds(path, algorithm) else 'absent'}"
+        return self._measured[asked]
 
 
 def place_of(url: str) -> str:
@@ -159,22 +159,17 @@ def place_of(url: str) -> str:
 def keys_of(place: str, pinned: Pinned) -> list[str]:
     """Return the keys that say all of `pinned`."""
     keys = [f"{place}/want/{depth}/{commit}" for depth, commit in pinned.wants]
-    keys += [f"{place}/{name}/{commit}" for name, commit in pinned.refs]
-    heads = [commit for name, commit in pinned.refs if name == pinned.head]
-    return sorted([*keys, *(f"{place}/HEAD/{commit}" for commit in heads)])
+    keys += [f"{place}/{'HEAD/' * (name == pinned.head)}{name}/{commit}" for name, commit in pinned.refs]
+    return sorted(keys)
 
 
 def pinned_of(keys: Iterable[str]) -> Pinned:
-    """Return what the keys of one repository say; HEAD is the first branch that points where HEAD does."""
+    """Return what the keys of one repository say."""
     found = [parse_key(key) for key in keys]
-    refs = frozenset((one["ref"], one["commit"]) for one in found if one["ref"])
-    heads = {one["commit"] for one in found if not one["ref"] and not one["depth"]}
-    branches = sorted(name for name, commit in refs if commit in heads and name.startswith("refs/heads/"))
-    usual = [name for name in branches if name in {"refs/heads/main", "refs/heads/master"}]
     return Pinned(
         wants=frozenset((int(one["depth"]), one["commit"]) for one in found if one["depth"]),
-        refs=refs,
-        head=next(iter([*usual, *branches]), ""),
+        refs=frozenset((one["ref"], one["commit"]) for one in found if one["ref"]),
+        head=next((one["ref"] for one in found if one["head"]), ""),
     )
 
 
@@ -184,6 +179,17 @@ def parse_key(key: str) -> re.Match[str]:
     if found is None:
         raise InputError(f"expected <repository>/<name>/<commit>, found {key[:120]!r}", where=ALIAS)
     return found
+
+
+def _holds(pack: Path, commit: str) -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        directory = make_git_directory(Path(folder))
+        inside = directory.path / "objects" / "pack" / "pack-0.pack"
+        inside.symlink_to(pack.absolute())
+        done = directory.run("index-pack", str(inside))
+        if done.exit_code != 0:
+            raise WorldError("the pack cannot be read", where=pack.name)
+        return directory.run("cat-file", "-e", f"{commit}^{{commit}}").exit_code == 0
 
 
 def _nothing(asked: Asked, *_: object) -> Answer:

@@ -77,3 +77,8 @@ def alias_of_client(request: Request) -> str | None:
     """Return the registry of a client whose requests are for it, whatever host they name."""
     agent = request.headers.get("user-agent", "")
     return next((alias for start, alias in _BY_CLIENT.items() if agent.startswith(start)), None)
+
+
+def may_guess(alias: str, request: Request) -> bool:
+    """Say whether a request to a foreign host can be for a registry: to some, only their own client's are."""
+    return alias not in _BY_CLIENT.values() or alias_of_client(request) == alias

@@ -99,6 +99,7 @@ def test_a_tar_that_ends_inside_a_file_is_refused(tmp_path: Path, place: int) ->
     assert complaint(written(tmp_path, data)) == "layer: the tar ends inside a file"
 
 
+@pytest.mark.report(19, 31)
 def test_a_blob_that_is_a_link_to_a_file_of_this_machine_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "layout"
     (folder / "blobs" / "sha256").mkdir(parents=True)

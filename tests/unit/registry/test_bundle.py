@@ -245,6 +245,7 @@ def test_a_blob_that_nobody_names_is_hashed_and_not_kept(files: Files, tmp_path:
     )
 
 
+@pytest.mark.report(30)
 @pytest.mark.parametrize("where", ["index", "line", "image", "layer"])
 def test_an_annotation_that_changes_what_runs_is_refused(files: Files, tmp_path: Path, where: str) -> None:
     """The kind of CVE-2026-94603: an annotation of an image switches off its sandbox."""
@@ -312,6 +313,7 @@ def test_a_referrer_of_what_is_not_in_the_bundle_is_refused(files: Files, store:
     )
 
 
+@pytest.mark.report(5)
 def test_endless_referrers_are_refused(files: Files, store: Store, tmp_path: Path) -> None:
     """The kind of CVE-2023-46737, in a file."""
     entry = json.loads(files["index.json"])["manifests"][0]
@@ -336,6 +338,7 @@ def test_two_images_of_one_name_are_refused(files: Files, tmp_path: Path) -> Non
     )
 
 
+@pytest.mark.report(15, 31)
 def test_docker_would_load_another_image_than_we_verify(files: Files, tmp_path: Path) -> None:
     """Manifest and index confusion: two lists in one file, of which each tool reads one."""
     docker = json.loads(files["manifest.json"])

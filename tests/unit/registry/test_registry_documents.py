@@ -273,6 +273,7 @@ def test_a_fallback_tag_that_is_no_list_is_not_overwritten(registry: MemoryRegis
     assert "v1" not in registry.tags[REPOSITORY]
 
 
+@pytest.mark.report(6)
 def test_a_huge_attachment_is_refused_before_it_is_fetched(
     registry: MemoryRegistry, store: Store, tmp_path: Path
 ) -> None:
