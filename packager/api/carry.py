@@ -9,7 +9,7 @@ from packager.api.place import VERSION
 from packager.api.ship import Shipped, bare_home
 from packager.api.trusted import Trust
 from packager.base.canonical import LIMIT_BYTES
-from packager.base.errors import InputError, UsageError, WorldError
+from packager.base.errors import InputError, TrustError, UsageError, WorldError
 from packager.base.files import full_disk_trouble
 from packager.base.progress import Overall, Progress, silent
 
@@ -53,9 +53,20 @@ def push(
     store = place.store()
     with store.lease():
         record, mounts = place.record(task), _neighbours(place, task, reference)
+        _refuse_unsigned(record, store, task)
         manner = Manner(insecure=place.plain(reference.registry), mounts=mounts)
         digest = push_image(store, record, reference, progress=progress, manner=manner)
     return Shipped(task, str(reference), digest)
+
+
+def _refuse_unsigned(record: ImageRecord, store: Store, task: str) -> None:
+    """Refuse to publish an image that lacks a signature in either form: some stock tool could not judge it."""
+    from packager.trust.attestations import is_signed
+
+    if is_signed(record, store):
+        return
+    hint = f"wideswe-pack sign --task {task} --home REGISTRY/NAMESPACE"
+    raise TrustError("the image is not signed in both of cosign's forms", where=task, hint=hint)
 
 
 def _neighbours(place: Place, task: str, reference: Reference) -> dict[Digest, str]:

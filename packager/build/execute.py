@@ -27,6 +27,7 @@ from packager.oci.entries import CANONICALISER_ID, Kind
 from packager.oci.layer import COMPRESSOR_ID, Layer, open_layer, unpack_layer, write_layer
 from packager.oci.tree import diff_trees, scan_tree
 from packager.sandbox.engine import Command, Streams
+from packager.sandbox.foreign import refuse_foreign
 from packager.sandbox.identity import SANDBOX_ID
 from packager.store.scratch import scratch_folder
 
@@ -266,6 +267,7 @@ class Builder:
             cwd=stage.workdir,
             timeout_s=_STEP_TIMEOUT_S,
         )
+        refuse_foreign(self.platform)
         with self._open(stage) as tree:
             source = fetches.source if fetches is not None else None
             ended = tree.run(command, Streams(log.write, log.write), fetches=source)

@@ -13,11 +13,11 @@ from packager.build.causes import REPEATED, likely_cause
 from packager.build.execute import Builder, Fetches
 from packager.build.reproduce import layer_differences
 from packager.lock.crosscheck import cross_check
-from packager.lock.ecosystems import git, web
-from packager.lock.ecosystems.known import PAGES_STAY
+from packager.lock.ecosystems.known import PAGES_STAY, UNLISTED
 from packager.lock.recorder import compare_recordings
 from packager.lock.replay import Replay
 from packager.oci.entries import show_path
+from packager.sandbox.foreign import refuse_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -89,6 +89,7 @@ def record_fetches(
     steps = dependency_steps(instructions)
     if not steps:
         return Recording()
+    refuse_foreign(builder.platform)
     last = max(number for number, found in enumerate(instructions) if found.step in steps)
     part = instructions[: last + 1]
     first, layers = _record(builder, part, steps, new_recorder)
@@ -123,9 +124,7 @@ def _record(
     stage = replace(builder, fetches=sources, fresh=steps).build(instructions)
     fetches = tuple(row for step, recorder in recorders.items() for row in recorder.fetches(step))
     absent = tuple(row for step, recorder in recorders.items() for row in recorder.absent(step))
-    where = tuple(
-        row for recorder in recorders.values() for row in recorder.sources() if row.alias in {git.ALIAS, web.ALIAS}
-    )
+    where = tuple(row for recorder in recorders.values() for row in recorder.sources() if row.alias in UNLISTED)
     return Recording(fetches, absent, where), stage.layers
 
 

@@ -22,7 +22,7 @@ from packager.base.errors import WorldError
 from packager.base.processes import Surroundings, running
 from packager.sandbox import cgroups
 from packager.sandbox.engine import Ended
-from packager.sandbox.identity import CA_PATH, FIXED_FILES, HOSTNAME, PROXY_PORT, ROOM_IN_TREE, proxy_environment
+from packager.sandbox.identity import FIXED_FILES, HOSTNAME, PROXY_PORT, ROOM_IN_TREE, proxy_environment
 from packager.sandbox.namespaces import in_first_user_namespace, prepare_process
 from packager.sandbox.overlay import stacked
 from packager.sandbox.pump import Pump
@@ -210,7 +210,7 @@ class NativeTree:
             spec = self._spec(command, group, launcher)
             if fetches is not None and proxy is not None:
                 spec["env"] |= {**fetches.environment(), **proxy_environment()}
-                spec["binds"].append((str(proxy.ca_file), CA_PATH, False))
+                spec["binds"] += [(str(path), place, False) for path, place in proxy.trusted.items()]
             code, timed_out = _supervise(spec, launcher, streams, _Job(started + command.timeout_s, proxy))
             out_of_memory = code != 0 and not timed_out and group.ran_out_of_memory()
             if proxy is not None:

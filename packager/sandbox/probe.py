@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from packager.base.errors import PackError
 from packager.base.processes import find_program
-from packager.sandbox import cgroups
+from packager.sandbox import cgroups, foreign
 from packager.sandbox.namespaces import may_mount, prepare_process, subordinate_ranges
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Capability:
 def probe_machine(scratch: Path | None = None) -> list[Capability]:
     """Look at everything that the native engine needs or uses; `scratch` is where trees would be kept."""
     place = scratch or Path.cwd()
-    looks: tuple[Callable[[], Capability], ...] = (_kernel, _mounts, _overlay, _control_groups, _docker)
+    looks: tuple[Callable[[], Capability], ...] = (_kernel, _mounts, _overlay, _control_groups, _foreign, _docker)
     return [*(look() for look in looks), _file_system(place), _disk(place)]
 
 
@@ -104,6 +104,13 @@ def _control_groups() -> Capability:
     hint = "memory is limited per process instead; for exact limits, run as root with /sys/fs/cgroup mounted"
     detail = f"no writable control group for {lacking}"
     return Capability("limits", ok=False, detail=detail, hint=hint, required=False)
+
+
+def _foreign() -> Capability:
+    other = next(name for name in foreign.PLATFORMS.values() if name != foreign.own_platform())
+    why = foreign.why_not(other)
+    hint = "install qemu-user-static and binfmt-support (Debian); needed for tasks of that platform alone"
+    return Capability(f"commands of {other}", not why, why or "through qemu-user", why and hint, required=False)
 
 
 def _docker() -> Capability:
