@@ -54,11 +54,16 @@ def replay_fetches(
     for step in sorted(steps):
         here = tuple(row for row in fetches if row.step == step)
         missing = tuple(row for row in absent if row.step == step)
-        rows = [[row.blob.alias, row.blob.key, row.blob.digest, row.media_type] for row in here]
-        gone = [[row.alias, row.key] for row in missing]
-        digest = digest_of(format_canonical({"fetches": rows, "absent": gone}))
-        found[step] = _replayed(digest, Replay(store, here, missing))
+        beside = tuple(row for row in fetches if row.step != step and row.blob.alias in PAGES_STAY)
+        parts = {"fetches": _facts(here), "absent": [[row.alias, row.key] for row in missing]}
+        parts |= {"beside": _facts(beside)} if beside else {}
+        replay = Replay(store, here, missing, beside=beside)
+        found[step] = _replayed(digest_of(format_canonical(parts)), replay)
     return found
+
+
+def _facts(rows: Iterable[LockedFetch]) -> list[list[str]]:
+    return [[row.blob.alias, row.blob.key, row.blob.digest, row.media_type] for row in rows]
 
 
 def _replayed(digest: str, replay: Replay) -> Fetches:

@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 from packager.base.errors import WorldError
 from packager.base.processes import Surroundings, running
+from packager.oci.tree import diff_trees
 from packager.sandbox import cgroups
 from packager.sandbox.engine import Ended
 from packager.sandbox.identity import FIXED_FILES, HOSTNAME, PROXY_PORT, ROOM_IN_TREE, proxy_environment
@@ -30,6 +31,7 @@ from packager.sandbox.pump import Pump
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from packager.oci.entries import Entry
     from packager.sandbox.cgroups import Group
     from packager.sandbox.engine import Command, Limits, Streams
     from packager.sandbox.fetches import FetchSource
@@ -194,6 +196,10 @@ class NativeTree:
     def upper(self) -> Path:
         """What was written; a rootless engine marks opaque directories by user.overlay.opaque."""
         return self._stack.upper
+
+    def changes(self) -> list[Entry]:
+        """Return the entries of the layer that was written; only the upper layer is walked."""
+        return diff_trees(self.lower, self.root, upper=self.upper)
 
     def run(self, command: Command, streams: Streams, *, fetches: FetchSource | None = None) -> Ended:
         """Run a command; with `fetches`, behind the loopback proxy.
