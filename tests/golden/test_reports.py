@@ -76,6 +76,86 @@ RECORDED: dict[str, tuple[str, dict[str, str]]] = {
             "app.tests.B::test_subs": "failed",
         },
     ),
+    "gtest.xml": (
+        "junit-xml",
+        {
+            "t.cc::All/P::Is/0": "passed",
+            "t.cc::All/P::Is/1": "passed",
+            "t.cc::Gauge::DISABLED_Never": "skipped",
+            "t.cc::Gauge::Fails": "failed",
+            "t.cc::Gauge::Later": "skipped",
+            "t.cc::Gauge::Passes": "passed",
+        },
+    ),
+    "ctest.xml": (
+        "junit-xml",
+        {
+            "fails::fails": "failed",
+            "later::later": "skipped",
+            "never::never": "skipped",
+            "passes a/b::passes a/b": "passed",
+        },
+    ),
+    "vitest.xml": (
+        "junit-xml",
+        {
+            "v/a.test.mjs::n 1 line": "passed",
+            "v/a.test.mjs::n 2 line": "passed",
+            "v/a.test.mjs::outer [x] > fails": "failed",
+            "v/a.test.mjs::outer [x] > inner > deep 'é'": "passed",
+            "v/a.test.mjs::outer [x] > later": "skipped",
+            'v/a.test.mjs::outer [x] > passes :: a/b "q"': "passed",
+            "v/broken.test.mjs::v/broken.test.mjs": "failed",
+        },
+    ),
+    "jest-junit.xml": (
+        "junit-xml",
+        {
+            " n 1 line:: n 1 line": "passed",
+            " n 2 line:: n 2 line": "passed",
+            "outer [x] fails::outer [x] fails": "failed",
+            "outer [x] inner deep 'é'::outer [x] inner deep 'é'": "passed",
+            "outer [x] later::outer [x] later": "skipped",
+            'outer [x] passes :: a/b "q"::outer [x] passes :: a/b "q"': "passed",
+        },
+    ),
+    "surefire.xml": (
+        "junit-xml",
+        {
+            "g.GaugeTest$Inner::deep": "passed",
+            "g.GaugeTest::breaks": "error",
+            "g.GaugeTest::fails": "failed",
+            "g.GaugeTest::later": "skipped",
+            "g.GaugeTest::passes": "passed",
+            "g.GaugeTest::takes(String)[1]": "passed",
+            "g.GaugeTest::takes(String)[2]": "passed",
+            "g.OtherTest::passes": "passed",
+        },
+    ),
+    "jest.json": (
+        "jest-json",
+        {
+            "a.test.js::n 1\nline": "passed",
+            "a.test.js::n 2\nline": "passed",
+            "a.test.js::outer [x] fails": "failed",
+            "a.test.js::outer [x] inner deep 'é'": "passed",
+            "a.test.js::outer [x] later": "skipped",
+            'a.test.js::outer [x] passes :: a/b "q"': "passed",
+            "broken.test.js::<collection>": "failed",
+        },
+    ),
+    "vitest.json": (
+        "vitest-json",
+        {
+            "v/a.test.mjs::n 1\nline": "passed",
+            "v/a.test.mjs::n 2\nline": "passed",
+            "v/a.test.mjs::outer [x] fails": "failed",
+            "v/a.test.mjs::outer [x] inner deep 'é'": "passed",
+            "v/a.test.mjs::outer [x] later": "skipped",
+            'v/a.test.mjs::outer [x] passes :: a/b "q"': "passed",
+            "v/broken.test.mjs::<collection>": "failed",
+        },
+    ),
 }
 
 

@@ -1,7 +1,8 @@
 """The events of `dart test --reporter json` and `flutter test --machine`, one object a line.
 
 Their format: package:test, json_reporter.md. A test id is suite path::test name; paths are those in the checkout.
-Hidden events that succeed (loading, tearDownAll) are no tests. A test that never ended failed; a run that did not say that it is done is a failed `<unclosed>`.
+Hidden events that succeed (loading, tearDownAll) are no tests. A test that never ended failed; a run that did not say
+that it is done is a failed `<unclosed>`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What Python's unittest prints with -v, and Django's test runner with -v 2 (both to standard error: `2>&1`).
 
 A test id is module.Class::method, the same for every Python. A failing subtest fails its test. Without `Ran N tests`
-the run is a failed `<unclosed>`; if fewer tests are named than ran, or the last word contradicts them, a failed `<plan>`.
+the run is a failed `<unclosed>`; if fewer tests are named than ran, or its last word denies them, a failed `<plan>`.
 Whatever a test prints without a line end hides how it ended, and then it failed (use --buffer).
 """
 
