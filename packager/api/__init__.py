@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from packager.api.attest import Attested, ExportRequest, attest, attest_file, export_trust
-    from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, validate
+    from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, render_fetches, validate
     from packager.api.bundle import Cargo, export_bundle, import_bundle, load
     from packager.api.carry import Copied, mirror, mirror_pairs, mirror_suite, pull, push
     from packager.api.compare import diff, explain
     from packager.api.grants import Granted, grant, join_secret, open_task, rotate_secret, split_secret
-    from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect
+    from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect, recognise
     from packager.api.machine import can_build, doctor, ecosystems
     from packager.api.place import Place
     from packager.api.rebuild import Reproduced, Wish, reproduce
@@ -93,7 +93,9 @@ __all__ = [
     "pull_suite",
     "push",
     "push_suite",
+    "recognise",
     "render",
+    "render_fetches",
     "reproduce",
     "revoke_image",
     "rotate_root",
@@ -110,11 +112,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "author": ("build", "check_lock", "fetch", "list_tasks", "lock", "render", "validate"),
+    "author": ("build", "check_lock", "fetch", "list_tasks", "lock", "render", "render_fetches", "validate"),
     "bundle": ("BundleForm", "Cargo", "export_bundle", "import_bundle", "load"),
     "carry": ("Copied", "mirror", "mirror_pairs", "mirror_suite", "pull", "push"),
     "compare": ("diff", "explain"),
-    "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect"),
+    "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect", "recognise"),
     "machine": ("can_build", "doctor", "ecosystems"),
     "place": ("Place",),
     "sharing": ("inspect_suite",),

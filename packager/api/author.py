@@ -240,6 +240,19 @@ def render(place: Place, task: str, *, platform: str = PLATFORM, into: Path, pro
     return Rendered(task, str(into), files)
 
 
+@full_disk_trouble("render")
+def render_fetches(
+    place: Place, task: str, *, platform: str = PLATFORM, into: Path, progress: Progress = silent
+) -> Rendered:
+    """Write beside a rendered context what the dependency steps fetch, with a small server that answers them."""
+    from packager.build.overheard import write_fetches
+
+    task_build = place.task_build(task, platform, progress)
+    with task_build.store.lease():
+        files = write_fetches(task_build, into)
+    return Rendered(task, str(into), files)
+
+
 @full_disk_trouble("build")
 def build(place: Place, task: str, *, platform: str = PLATFORM, progress: Progress = silent) -> Built:
     """Build the sealed image of a locked task and remember it; nothing is parsed when nothing has changed."""

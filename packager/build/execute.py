@@ -273,7 +273,7 @@ class Builder:
             ended = tree.run(command, Streams(log.write, log.write), fetches=source)
             if ended.exit_code != 0:
                 raise self._failure(instruction, log, ended, () if fetches is None else fetches.refused())
-            changed = diff_trees(tree.lower, tree.root, upper=tree.upper)
+            changed = tree.changes()
             return write_layer(changed, self.store) if changed else None
 
     def _failure(self, instruction: Instruction, log: Log, ended: Ended, refused: Iterable[str]) -> PackError:
