@@ -105,8 +105,9 @@ class _Run:
             return Tested(TargetRun(End.NO_PATCH, reason="no patch for this target"))
         tree = self._trees.enter_context(self._session.engine.open_tree(self._layers, scratch=self._scratch))
         done = self._make_ready(target, Workspace(tree), patch)
-        keep_out(tree.upper, [other.name for other in later])
-        self._layers.append(tree.upper)
+        upper = tree.upper  # some engines make it when they are asked
+        keep_out(upper, [other.name for other in later])
+        self._layers.append(upper)
         return done or self._test_apart(target)
 
     def _make_ready(self, target: TargetProfile, workspace: Workspace, patch: Patch) -> Tested | None:

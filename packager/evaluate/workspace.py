@@ -63,11 +63,12 @@ class Workspace:
     def restore(self, target: str, guard: Guard, *, prepared: bool) -> None:
         """Make guarded files what they are in the image, of those that were changed since."""
         files_of = (self.tree.lower, self.tree.root)
-        if not (self.tree.upper / "workspace" / target).is_dir():
+        written = self.tree.upper / "workspace" / target
+        if not written.is_dir():
             return  # nobody wrote anything
         with contextlib.ExitStack() as held:
             before, files = (held.enter_context(DirectoryTree(_checkout(root, target))) for root in files_of)
-            upper = held.enter_context(DirectoryTree(self.tree.upper / "workspace" / target))
+            upper = held.enter_context(DirectoryTree(written))
             for path in sorted(set(_changed(upper, before, files))):
                 name = path.decode("utf-8", "surrogateescape")
                 section = None if prepared else guard.section(name)
@@ -76,17 +77,11 @@ class Workspace:
 
     def altered(self, target: str, hidden: HiddenFiles) -> str:
         """Return the first hidden file that is not what was placed, or nothing."""
-        name = ""
         try:
             with DirectoryTree(_checkout(self.tree.root, target)) as files:
-                for name, (mode, content) in sorted(hidden.items()):
-                    path = name.encode("utf-8", "surrogateescape")
-                    is_link = files.look(path) is Kind.SYMLINK
-                    if is_link != (_kind(mode) is Kind.SYMLINK) or files.read(path) != content:
-                        return name
+                return next((name for name in sorted(hidden) if not _is_placed(files, name, hidden[name])), "")
         except InputError:
-            return name or f"/workspace/{target}"
-        return ""
+            return f"/workspace/{target}"
 
     def place(self, target: str, hidden: HiddenFiles) -> None:
         """Write hidden files over the checkout."""
@@ -130,6 +125,12 @@ def _kind(mode: int) -> Kind:
     if mode == _SYMLINK_MODE:
         return Kind.SYMLINK
     return Kind.PROGRAM if mode & 0o100 else Kind.FILE
+
+
+def _is_placed(files: DirectoryTree, name: str, wanted: tuple[int, bytes]) -> bool:
+    path = name.encode("utf-8", "surrogateescape")
+    found, is_link = files.look(path), _kind(wanted[0]) is Kind.SYMLINK
+    return found in (*_READABLE, Kind.SYMLINK) and (found is Kind.SYMLINK) == is_link and files.read(path) == wanted[1]
 
 
 def _changed(upper: DirectoryTree, before: DirectoryTree, files: DirectoryTree) -> Iterator[bytes]:
