@@ -123,8 +123,12 @@ class End(enum.Enum):
 
 @dataclass(frozen=True)
 class TargetRun:
-    """What happened to one target; `reason` explains every end but FINISHED."""
+    """What happened to one target; `reason` explains every end but FINISHED.
+
+    `distrust` says why results that would resolve the target do not.
+    """
 
     end: End = End.FINISHED
     results: Results = field(default_factory=Results)
     reason: str = ""
+    distrust: str = ""

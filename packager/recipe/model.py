@@ -171,7 +171,8 @@ class TargetTests(_Value):
 class Target(_Value):
     """A repository that must be changed and is graded; it stands at /workspace/<name>.
 
-    `empty_submodules` are paths of submodules that stay empty, as in a clone that does not ask for them.
+    `empty_submodules` are paths of submodules that stay empty, as in a clone that does not ask for them; `unprotected`
+    are files that a patch may change although the evaluator guards files of such names by default.
     """
 
     name: Name
@@ -188,6 +189,7 @@ class Target(_Value):
     prepare: tuple[Command, ...] = ()
     test: TargetTests
     protect: Globs = ()
+    unprotected: Globs | None = None
 
 
 class Context(_Value):
