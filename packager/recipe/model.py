@@ -146,7 +146,11 @@ class Context(_Value):
 
 
 class Link(_Value):
-    """How a consumer is wired to a producer's checkout; `check` proves that it loads the checkout."""
+    """How a consumer is wired to a producer's checkout; `check` proves that it loads the checkout.
+
+    `go-replace` makes a go.mod and go.sum in the environment's folder; the consumer's commands and tests use them with
+    GOFLAGS="-mod=mod -modfile=FOLDER/go.mod", and its own files stay as they are.
+    """
 
     consumer: Name
     producer: Name
