@@ -68,7 +68,7 @@ def wiring_commands(link: Link) -> tuple[str, ...]:
         return (
             f"mkdir -p {environment}",
             f"cp {consumer}/go.mod {consumer}/go.sum {environment}/",
-            f"go mod edit -replace={replaced} {environment}/go.mod",
+            f"XDG_CONFIG_HOME=/tmp/config go mod edit -replace={replaced} {environment}/go.mod",
         )
     if link.how == "node-modules":
         place = f"{checkout(link.consumer)}/node_modules/{link.producer}"

@@ -72,7 +72,7 @@ def test_a_command_of_several_lines_is_refused_by_target(suite: SmallSuite) -> N
             (
                 "mkdir -p /opt/env/user",
                 "cp /workspace/user/go.mod /workspace/user/go.sum /opt/env/user/",
-                'go mod edit -replace="$(sed -n "s/^module //p" /workspace/maker/go.mod)=/workspace/maker" /opt/env/user/go.mod',
+                'XDG_CONFIG_HOME=/tmp/config go mod edit -replace="$(sed -n "s/^module //p" /workspace/maker/go.mod)=/workspace/maker" /opt/env/user/go.mod',
             ),
         ),
         (
