@@ -10,48 +10,136 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from packager.api.attest import Attested, ExportRequest, attest, attest_file, export_trust
     from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, validate
+    from packager.api.carry import Copied, export_bundle, import_bundle, load, mirror, mirror_pairs, pull, push
+    from packager.api.compare import diff, explain
+    from packager.api.grants import Granted, grant, join_secret, open_task, rotate_secret, split_secret
     from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect
-    from packager.api.machine import can_build, collect_garbage, doctor, ecosystems, images_in
+    from packager.api.machine import can_build, doctor, ecosystems
     from packager.api.place import Place
-    from packager.api.ship import Keys, Shipped, keygen, pull, push, sign, verify
+    from packager.api.rebuild import Reproduced, Wish, reproduce
+    from packager.api.sharing import inspect_suite
+    from packager.api.ship import Keys, Shipped, import_key, keygen, sign, verify
+    from packager.api.suite import (
+        RoleChoice,
+        SuiteRequest,
+        create_suite,
+        revoke_image,
+        rotate_root,
+        sign_suite,
+        update_suite,
+    )
+    from packager.api.suite_state import SuiteState, pull_suite, push_suite, show_suite, suite_tasks, verify_suite
+    from packager.api.trusted import Trust
+    from packager.api.upkeep import Checked, check_store, collect_garbage, images_in
+    from packager.registry.bundle import BundleForm
 
 __all__ = [
+    "Attested",
     "Audited",
+    "BundleForm",
+    "Checked",
+    "Copied",
     "EvaluationRequest",
+    "ExportRequest",
+    "Granted",
     "Keys",
     "Place",
+    "Reproduced",
+    "RoleChoice",
     "Shipped",
+    "SuiteRequest",
+    "SuiteState",
+    "Trust",
+    "Wish",
+    "attest",
+    "attest_file",
     "audit",
     "build",
     "can_build",
     "check_lock",
+    "check_store",
     "collect_garbage",
+    "create_suite",
     "demo",
+    "diff",
     "doctor",
     "ecosystems",
     "evaluate",
     "exit_code",
+    "explain",
+    "export_bundle",
+    "export_trust",
     "fetch",
+    "grant",
     "images_in",
+    "import_bundle",
+    "import_key",
     "inspect",
+    "inspect_suite",
+    "join_secret",
     "keygen",
     "list_tasks",
+    "load",
     "lock",
+    "mirror",
+    "mirror_pairs",
+    "open_task",
     "pull",
+    "pull_suite",
     "push",
+    "push_suite",
     "render",
+    "reproduce",
+    "revoke_image",
+    "rotate_root",
+    "rotate_secret",
+    "show_suite",
     "sign",
+    "sign_suite",
+    "split_secret",
+    "suite_tasks",
+    "update_suite",
     "validate",
     "verify",
+    "verify_suite",
 ]
 
 _HOMES = {
     "author": ("build", "check_lock", "fetch", "list_tasks", "lock", "render", "validate"),
+    "carry": (
+        "BundleForm",
+        "Copied",
+        "export_bundle",
+        "import_bundle",
+        "load",
+        "mirror",
+        "mirror_pairs",
+        "pull",
+        "push",
+    ),
+    "compare": ("diff", "explain"),
     "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect"),
-    "machine": ("can_build", "collect_garbage", "doctor", "ecosystems", "images_in"),
+    "machine": ("can_build", "doctor", "ecosystems"),
     "place": ("Place",),
-    "ship": ("Keys", "Shipped", "keygen", "pull", "push", "sign", "verify"),
+    "sharing": ("inspect_suite",),
+    "upkeep": ("Checked", "check_store", "collect_garbage", "images_in"),
+    "rebuild": ("Reproduced", "Wish", "reproduce"),
+    "ship": ("Keys", "Shipped", "import_key", "keygen", "sign", "verify"),
+    "attest": ("Attested", "ExportRequest", "attest", "attest_file", "export_trust"),
+    "grants": ("Granted", "grant", "join_secret", "open_task", "rotate_secret", "split_secret"),
+    "suite": (
+        "RoleChoice",
+        "SuiteRequest",
+        "create_suite",
+        "revoke_image",
+        "rotate_root",
+        "sign_suite",
+        "update_suite",
+    ),
+    "suite_state": ("SuiteState", "pull_suite", "push_suite", "show_suite", "suite_tasks", "verify_suite"),
+    "trusted": ("Trust",),
 }
 
 if not TYPE_CHECKING:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from packager.base.digests import Digest
+    from packager.build.assemble import Image
     from packager.build.task import TaskBuild
     from packager.evaluate.validate import Validation
     from packager.lock.model import Lock
@@ -145,7 +146,6 @@ def _resolve(place: Place, task: str, platform: str, progress: Progress) -> tupl
     from packager.api.gold import read_gold_trees
     from packager.build.record import record_fetches, vouch
     from packager.build.task import TaskBuild
-    from packager.lock.clients import Clients
     from packager.lock.fetch import fetch_blobs
     from packager.lock.recorder import Recorder
     from packager.lock.resolve import Resolver
@@ -153,7 +153,7 @@ def _resolve(place: Place, task: str, platform: str, progress: Progress) -> tupl
     engine = place.engine_now()
     recipe = place.recipe(task)
     template = place.template(recipe)
-    store, repositories, clients = place.store(), place.repositories(recipe), Clients()
+    store, repositories, clients = place.store(), place.repositories(recipe), place.clients()
     with store.lease():
         trees = read_gold_trees(recipe, repositories)
         resolver = Resolver(
@@ -183,19 +183,18 @@ def fetch(
     from packager.api.base_image import fetch_base
     from packager.api.gold import keep_manifests
     from packager.lock.answers import answer_digests, locked_answer
-    from packager.lock.clients import Clients
     from packager.lock.fetch import fetch_blobs
 
     store, locked, recipe = place.store(), place.lock(task, platform), place.recipe(task)
     repositories = place.repositories(recipe)
     answer = (*answer_digests(locked), *locked.files.manifests.values())
     digests = {blob.digest: blob.size for blob in locked.blobs()}
-    digests.update({repo.pack_digest: repo.pack_size for repo in locked.repos})
+    digests.update({digest: size for repo in locked.repos for digest, size in repo.packs().items()})
     store.sweep()
     with store.lease():
-        fetch_blobs(locked.blobs(), store, Clients(), progress, sources=_sources(place, task, platform))
+        fetch_blobs(locked.blobs(), store, place.clients(), progress, sources=_sources(place, task, platform))
         for repo in locked.repos:
-            if not store.has(repo.pack_digest, repo.pack_size):
+            if not repositories.is_here(repo):
                 progress(Event("fetch", message=f"repository {repo.name}"))
                 repositories.fetch(repo)
         if not all(map(store.has, answer_digests(locked))):
@@ -254,7 +253,9 @@ def build(place: Place, task: str, *, platform: str = PLATFORM, progress: Progre
     kept = store.result(key)
     built = None if kept is None else _still_there(place, task, kept)
     if built is None:
-        built = _build(place, task, platform, progress)
+        from packager.api.healing import with_healing
+
+        built = with_healing(store, lambda: _build(place, task, platform, progress), progress)
         store.put_result(key, format_canonical(asdict(built)))
     return built
 
@@ -284,15 +285,25 @@ def _build(place: Place, task: str, platform: str, progress: Progress) -> Built:
     store = task_build.store
     with store.lease():
         fetch(place, task, platform=platform, progress=progress)
-        environment = task_build.environment()
-        environment_id = task_build.image(environment).content_id
-        expected = _expected(place, task_build, environment_id)
-        sealed = _seal(place, task_build, expected)
-        image = task_build.image(task_build.sealed(sealed))
+        environment_id = task_build.image(task_build.environment()).content_id
+        image, validated = seal_image(place, task_build, environment_id)
         known = store.name("images", task)
         if known is None or place.record(task).manifest != image.manifest:
             store.set_name("images", task, format_record(ImageRecord(image.manifest)))
-    return Built(task, image.manifest.digest, image.content_id, environment_id, expected is not None)
+    return Built(task, image.manifest.digest, image.content_id, environment_id, validated)
+
+
+def seal_image(place: Place, task_build: TaskBuild, environment_id: Digest) -> tuple[Image, bool]:
+    """Build the sealed image over a built environment, and remember its steps; say whether it was validated."""
+    from packager.build.trace import NAMES, Traced, format_steps, steps_of
+
+    expected = _expected(place, task_build, environment_id)
+    sealed = _seal(place, task_build, expected)
+    traced: list[Traced] = []
+    image = task_build.image(task_build.sealed(sealed, traced.append))
+    steps = format_steps(steps_of(traced, task_build.store))
+    task_build.store.set_name(NAMES, task_build.recipe.id, steps)
+    return image, expected is not None
 
 
 def _expected(place: Place, task_build: TaskBuild, environment: Digest) -> dict[str, dict[str, list[str]]] | None:

@@ -6,14 +6,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from packager.api.place import EVALUATOR_KEY, PLATFORM, Place
-from packager.api.ship import keygen, sign, trusted_keys, verify
-from packager.base.errors import InputError, IntegrityError, TrustError, UsageError
-from packager.base.files import full_disk_trouble, is_there, write_atomic
+from packager.api.grants import open_sealed
+from packager.api.place import PLATFORM, Place
+from packager.api.ship import keygen, sign, verify
+from packager.api.trusted import ImageQuestion, Trust, refuse_unverified
+from packager.base.errors import UsageError
+from packager.base.files import full_disk_trouble, write_atomic
 from packager.base.progress import Event, Progress, silent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from packager.build.audit import Finding
     from packager.evaluate.judge import StoredImage
@@ -21,9 +23,7 @@ if TYPE_CHECKING:
     from packager.evaluate.verdict import Verdict
     from packager.seal.bundle import SealContents
     from packager.store.store import Store
-    from packager.trust.verify import Check
 
-_SIGNATURE_CHECKS = ("legacy signature", "bundle signature")
 _EXIT_UNRESOLVED = 1
 _EXIT_INFRA = 6
 
@@ -37,6 +37,8 @@ class EvaluationRequest:
     gold: bool = False
     public_keys: tuple[str, ...] = ()
     output: Path | None = None
+    trust: Trust | None = None
+    evaluator: Path | None = None
 
     @classmethod
     def from_command_line(cls, given: Mapping[str, Any]) -> EvaluationRequest:
@@ -48,7 +50,9 @@ class EvaluationRequest:
         ways = [bool(given["patches"]), bool(named), bool(given["gold"])]
         if sum(ways) != 1:
             raise UsageError("give the patches in one way", hint="--patch PATH, --target-patch TARGET=FILE, or --gold")
-        return cls(given["patches"], named, bool(given["gold"]), tuple(given["public_keys"]), given["output"])
+        keys = tuple(given["public_keys"])
+        trust = Trust(keys, given["policy"], given["suite"], bool(given["allow_expired"]))
+        return cls(given["patches"], named, bool(given["gold"]), keys, given["output"], trust, given["evaluator"])
 
     def read(self, task: str, contents: SealContents) -> dict[str, Patch | None]:
         """Return a patch for each target; None where nothing was handed in."""
@@ -123,31 +127,20 @@ def evaluate(place: Place, task: str, request: EvaluationRequest, *, progress: P
     store = place.store()
     with place.engine_early() as engine, store.lease():
         from packager.evaluate.judge import Judge, read_image
-        from packager.trust.verify import verify_again
 
-        keys, record = trusted_keys(place, request.public_keys), place.record(task)
-        refuse_unverified(verify_again(record, store, public_keys=keys, progress=progress), task)
+        record, trust = place.record(task), request.trust or Trust(request.public_keys)
+        verified = ImageQuestion(place, record, task, trust).ask(recall=True, progress=progress)
+        refuse_unverified(verified.checks, task)
         image = read_image(store, record)  # the record that was verified, whatever a pull makes of it meanwhile
-        contents = _open(place, store, image, task)
+        contents = open_sealed(place, store, image, task, evaluator=request.evaluator)
         patches = request.read(task, contents)
         verdict = Judge(engine, store, progress).judge(image, contents, patches)
+        verdict = replace(verdict, suite=verified.binding())
     if request.output is not None:
         from packager.evaluate.verdict import format_verdict
 
         write_atomic(request.output, format_verdict(verdict))
     return verdict
-
-
-def refuse_unverified(checks: Sequence[Check], task: str) -> None:
-    """Raise the error of the first check that is a no: TrustError for signatures, IntegrityError for bytes."""
-    failed = next((check for check in checks if not check.ok), None)
-    if failed is None and checks:
-        return
-    if failed is None:
-        raise TrustError("nothing was verified", where=task)
-    kind = TrustError if failed.name in _SIGNATURE_CHECKS else IntegrityError
-    hint = "wideswe-pack verify shows every check; pull (or build and sign) the image again"
-    raise kind(f"check {failed.number}, {failed.name}: {failed.reason}", where=task, hint=hint)
 
 
 def exit_code(verdict: Verdict) -> int:
@@ -164,27 +157,13 @@ def _image(place: Place, store: Store, task: str) -> StoredImage:
     return read_image(store, place.record(task))
 
 
-def _open(place: Place, store: Store, image: StoredImage, task: str) -> SealContents:
-    from packager.seal.bundle import open_seal
-    from packager.seal.grants import open_grants
-    from packager.seal.identities import read_identities
-
-    path = place.keys / EVALUATOR_KEY
-    if not is_there(path):
-        raise InputError("there is no evaluator key to open the seal with", where=str(path), hint="wideswe-pack keygen")
-    evaluators = "\n".join(read_identities(path))
-    identity = open_grants(store, image.record.grants, evaluators)
-    contents = open_seal(image.sealed(store), identity)
-    if contents.task != task:
-        raise TrustError(f"expected the seal of {task}, found that of {contents.task}", where=task)
-    return contents
-
-
 def inspect(place: Place, task: str) -> Inspected:
     """Return what a task's image is made of."""
     from packager.oci.config import content_id
+    from packager.seal.grants import count_grants
 
-    image = _image(place, place.store(), task)
+    store = place.store()
+    image = _image(place, store, task)
     layers = tuple(
         InspectedLayer(diff_id, layer.digest, layer.size)
         for layer, diff_id in zip(image.layers, image.config.diff_ids, strict=True)
@@ -195,7 +174,7 @@ def inspect(place: Place, task: str) -> Inspected:
         content_id(image.config.diff_ids, image.config_bytes),
         layers,
         len(image.record.signatures) + len(image.record.referrers),
-        len(image.record.grants),
+        count_grants(store, image.record.grants),
     )
 
 

@@ -1,25 +1,15 @@
-"""The verbs that look after the machine and the store: doctor, ecosystems, gc."""
+"""The verbs that look after the machine: doctor, ecosystems."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from packager.base.canonical import LIMIT_BYTES
-from packager.base.digests import hex_of
-from packager.base.files import full_disk_trouble
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from packager.api.place import Place
     from packager.lock.ecosystems.table import Line
     from packager.sandbox.probe import Capability
-    from packager.store.garbage import Garbage
-
-
-def images_in(place: Place) -> tuple[str, ...]:
-    """Return the tasks whose images the store has."""
-    return tuple(place.store().names("images"))
 
 
 def doctor(place: Place) -> tuple[Capability, ...]:
@@ -40,29 +30,3 @@ def ecosystems() -> tuple[Line, ...]:
 def can_build(found: Sequence[Capability]) -> bool:
     """Tell whether the native engine can work here."""
     return all(row.ok for row in found if row.required)
-
-
-@full_disk_trouble("gc")
-def collect_garbage(place: Place) -> Garbage:
-    """Delete from the store what no image needs; a store in use is left alone and says so."""
-    from packager.sandbox.namespaces import reach_own_ids
-
-    reach_own_ids()
-    store = place.store()
-    return store.collect_garbage(lambda: list(_kept(place)))
-
-
-def _kept(place: Place) -> Iterator[str]:
-    from packager.oci.config import parse_config
-    from packager.oci.manifest import parse_manifest
-
-    store = place.store()
-    for task in images_in(place):
-        for descriptor in place.record(task).manifests():
-            yield descriptor.digest
-            manifest = parse_manifest(store.read(descriptor.digest, LIMIT_BYTES))
-            yield manifest.config.digest
-            yield from (layer.digest for layer in manifest.layers)
-            if descriptor == place.record(task).manifest:
-                config = parse_config(store.read(manifest.config.digest, LIMIT_BYTES))
-                yield from (hex_of(diff_id) for diff_id in config.diff_ids)

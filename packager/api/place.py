@@ -20,18 +20,25 @@ if TYPE_CHECKING:
     from packager.base.digests import Digest
     from packager.base.progress import Progress
     from packager.build.task import TaskBuild
+    from packager.lock.clients import Clients
+    from packager.lock.git import GitSources
     from packager.lock.model import Lock
     from packager.lock.repositories import Repositories
     from packager.oci.record import ImageRecord
     from packager.recipe.model import Recipe
     from packager.sandbox.engine import Engine
     from packager.trust.keyfiles import Password
+    from packager.trust.keys import PrivateKey
 
 PLATFORM = "linux/amd64"
 SUITE = "wideswe"
 VERSION = "v1"
 RELEASE_KEY = "release.key"
 RELEASE_PUBLIC_KEY = "release.pub"
+ATTEST_KEY = "attest.key"
+ATTEST_PUBLIC_KEY = "attest.pub"
+SUITE_ROOT_KEY = "suite-root.key"
+SUITE_ROOT_PUBLIC_KEY = "suite-root.pub"
 ROOT_SECRET = "root.key"  # noqa: S105 - the name of a file
 EVALUATOR_KEY = "evaluator.key"
 LOCK_LIMIT_BYTES = 64 << 20
@@ -41,7 +48,8 @@ LOCK_LIMIT_BYTES = 64 << 20
 class Place:
     """Where things are: the suite's folder, the store, the keys; what to read before the network; mirrors; engine.
 
-    `password` protects the release key; without it WIDESWE_PASSWORD does.
+    Registries in `plain_http` are spoken to in the clear, as otherwise only those on loopback are.
+    `password` protects the signing keys; without it the first line of `password_file` does, or WIDESWE_PASSWORD.
     """
 
     root: Path
@@ -51,16 +59,31 @@ class Place:
     engine: str = "native"
     mirrors: Mapping[str, str] = field(default_factory=dict)
     password: Password | None = None
+    plain_http: tuple[str, ...] = ()
+    password_file: Path | None = None
 
     def store(self) -> Store:
         """Return the store."""
         return Store(self.store_root, inputs=self.inputs)
 
+    def plain(self, host: str) -> bool | None:
+        """Return whether a registry may be spoken to in the clear because it was named; None: only on loopback."""
+        return True if host in self.plain_http else None
+
     def release_password(self) -> Password:
-        """Return the password of the release key; none given anywhere is a TrustError."""
+        """Return the password of the signing keys; none given anywhere is a TrustError."""
         from packager.trust.keyfiles import read_password
 
-        return read_password(os.environ) if self.password is None else self.password
+        return read_password(os.environ, self.password_file) if self.password is None else self.password
+
+    def private_key(self, name: str | Path) -> PrivateKey:
+        """Return a signing key: one of the keys folder by its name, or any file by its path."""
+        from packager.trust.keyfiles import read_private_key
+
+        path = self.keys / name
+        if not is_there(path):
+            raise InputError("there is no such key", where=str(path), hint="wideswe-pack keygen")
+        return read_private_key(path, self.release_password())
 
     def file(self, task: str, platform: str, kind: str) -> Path:
         """Return the path of a task's `lock`, `expected` or `sources` file."""
@@ -97,11 +120,23 @@ class Place:
 
     def repositories(self, recipe: Recipe) -> Repositories:
         """Return where a recipe's repositories come from."""
-        from packager.lock.git import GitSources
         from packager.lock.repositories import Repositories
 
-        store = self.store()
-        return Repositories(recipe, GitSources(store, self.mirrors, self.root / "recipes"), store)
+        return Repositories(recipe, self.git_sources(), self.store())
+
+    def git_sources(self) -> GitSources:
+        """Return where git repositories are had: bundles beside recipes, mirrors, the repositories themselves."""
+        from packager.lock.git import GitSources
+
+        return GitSources(self.store(), self.mirrors, self.root / "recipes")
+
+    def clients(self) -> Clients:
+        """Return where registries and repositories are, as the clients of this machine and our settings say."""
+        from packager.lock.clients import Clients
+
+        found = Clients()
+        found.git = self.git_sources()
+        return found
 
     def engine_now(self) -> Engine:
         """Return the engine that runs commands."""

@@ -1,23 +1,40 @@
-"""The verbs that carry images: keygen, sign, push, pull, verify."""
+"""The verbs that make images trusted: keygen, sign, verify."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from packager.api.place import EVALUATOR_KEY, RELEASE_KEY, RELEASE_PUBLIC_KEY, ROOT_SECRET, SUITE, VERSION, Place
-from packager.base.errors import InputError, UsageError
-from packager.base.files import full_disk_trouble, is_there, write_atomic
+from packager.api.place import (
+    ATTEST_KEY,
+    ATTEST_PUBLIC_KEY,
+    EVALUATOR_KEY,
+    RELEASE_KEY,
+    RELEASE_PUBLIC_KEY,
+    ROOT_SECRET,
+    SUITE_ROOT_KEY,
+    SUITE_ROOT_PUBLIC_KEY,
+    VERSION,
+    Place,
+)
+from packager.api.trusted import ImageQuestion, Trust
+from packager.base.errors import UsageError
+from packager.base.files import full_disk_trouble, write_atomic
 from packager.base.progress import Progress, silent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
-    from packager.oci.record import ImageRecord
-    from packager.store.store import Store
-    from packager.trust.keys import PublicKey
-    from packager.trust.verify import Check
+    from packager.trust.checks import Check
+
+
+KEY_PAIRS = (
+    (RELEASE_KEY, RELEASE_PUBLIC_KEY),
+    (ATTEST_KEY, ATTEST_PUBLIC_KEY),
+    (SUITE_ROOT_KEY, SUITE_ROOT_PUBLIC_KEY),
+)
+"""Private and public file of each role: what signs images, what attests, and what says who may do either."""
 
 
 @dataclass(frozen=True)
@@ -47,20 +64,35 @@ def keygen(place: Place, *, evaluator_only: bool = False) -> Keys:
     from packager.seal.keys import recipient_of
 
     place.keys.mkdir(parents=True, exist_ok=True, mode=0o700)
-    release, public, root, evaluator = (
-        place.keys / name for name in (RELEASE_KEY, RELEASE_PUBLIC_KEY, ROOT_SECRET, EVALUATOR_KEY)
-    )
-    if not evaluator_only and not (release.exists() and public.exists()):
-        _make_release_key(place, release, public)
+    root, evaluator = place.keys / ROOT_SECRET, place.keys / EVALUATOR_KEY
+    pairs = [] if evaluator_only else [(place.keys / private, place.keys / public) for private, public in KEY_PAIRS]
+    for private, public in pairs:
+        if not (private.exists() and public.exists()):
+            _make_signing_key(place, private, public)
     if not evaluator_only and not root.exists():
         write_root(root, create_root())
     if not evaluator.exists():
         write_identity(evaluator, create_evaluator_key()[0])
-    files = (evaluator,) if evaluator_only else (release, public, root, evaluator)
+    files = (evaluator,) if evaluator_only else (*(path for pair in pairs for path in pair), root, evaluator)
     return Keys(files, tuple(recipient_of(identity) for identity in read_identities(evaluator)))
 
 
-def _make_release_key(place: Place, private: Path, public: Path) -> None:
+def import_key(place: Place, source: Path, role: str) -> Keys:
+    """Keep a PKCS #8 key from elsewhere as the encrypted key of a role: `release`, `attest` or `suite-root`."""
+    from packager.seal.keyfiles import read_secret_file
+    from packager.trust.keyfiles import import_private_key, write_key_pair
+
+    pair = next(((private, public) for private, public in KEY_PAIRS if public == f"{role}.pub"), None)
+    if pair is None:
+        roles = ", ".join(public.removesuffix(".pub") for _, public in KEY_PAIRS)
+        raise UsageError(f"expected one of {roles}, found {role[:40]!r}")
+    key = import_private_key(read_secret_file(source), where=str(source))
+    files = place.keys / pair[0], place.keys / pair[1]
+    write_key_pair(*files, key, place.release_password())
+    return Keys(files, ())
+
+
+def _make_signing_key(place: Place, private: Path, public: Path) -> None:
     from packager.trust.keyfiles import read_private_key, write_key_pair
     from packager.trust.keys import create_private_key
 
@@ -76,25 +108,19 @@ def sign(place: Place, task: str, *, home: str, version: str = VERSION, grant_to
 
     Earlier grants stay and an equal one is not added again; earlier signatures are replaced.
     """
+    from packager.api.grants import with_grants
     from packager.oci.record import format_record
-    from packager.seal.grants import put_grant
-    from packager.seal.identities import make_grant, read_identities, read_root, task_identity
+    from packager.seal.identities import read_identities
     from packager.seal.keys import recipient_of
-    from packager.trust.keyfiles import read_private_key
     from packager.trust.signatures import sign_image
 
     store, record = place.store(), place.record(task)
     reference = f"{bare_home(home)}/{task}:{version}"
-    key = read_private_key(place.keys / RELEASE_KEY, place.release_password())
+    key = place.private_key(RELEASE_KEY)
     own = [recipient_of(identity) for identity in read_identities(place.keys / EVALUATOR_KEY)] if not grant_to else []
-    root = read_root(place.keys / ROOT_SECRET)
-    identity, _ = task_identity(root, SUITE, task)
-    grant = make_grant(identity, [*grant_to, *own], comment=f"image: {record.manifest.digest}", root=root)
     with store.lease():
         signed = sign_image(record.manifest, reference, key, store).added_to(record)
-        added = put_grant(store, record.manifest, grant)
-        kept = tuple(known for known in signed.grants if known.digest != added.digest)
-        store.set_name("images", task, format_record(replace(signed, grants=(*kept, added))))
+        store.set_name("images", task, format_record(with_grants(place, task, signed, [*grant_to, *own])))
     return Shipped(task, reference, record.manifest.digest)
 
 
@@ -107,69 +133,17 @@ def bare_home(text: str) -> str:
     return text.rstrip("/")
 
 
-@full_disk_trouble("push")
-def push(place: Place, task: str, *, namespace: str, version: str = VERSION, progress: Progress = silent) -> Shipped:
-    """Push a task's image with signatures and grants; its tag appears when all else is there."""
-    from packager.oci.reference import parse_reference
-    from packager.registry.push import push_image
-
-    record = place.record(task)
-    reference = parse_reference(f"{bare_home(namespace)}/{task}:{version}")
-    digest = push_image(place.store(), record, reference, progress=progress)
-    return Shipped(task, str(reference), digest)
-
-
-@full_disk_trouble("pull")
-def pull(place: Place, reference: str, *, progress: Progress = silent) -> Shipped:
-    """Pull an image with signatures and grants; the image's label, not its repository, says which task it is."""
-    from packager.oci.record import format_record
-    from packager.oci.reference import parse_reference
-    from packager.registry.pull import pull_image
-
-    parsed = parse_reference(bare_home(reference))
-    store = place.store()
-    store.sweep()
-    with store.lease():
-        record = pull_image(parsed, store, progress=progress)
-        task = _labelled_task(store, record, where=reference)
-        store.set_name("images", task, format_record(record))
-    return Shipped(task, reference, record.manifest.digest)
-
-
-def _labelled_task(store: Store, record: ImageRecord, *, where: str) -> str:
-    from packager.build.assemble import TASK_LABEL
-    from packager.evaluate.judge import read_image
-    from packager.seal.identities import parse_name
-
-    label = read_image(store, record).config.labels.get(TASK_LABEL)
-    if label is None:
-        raise InputError(f"the image has no label {TASK_LABEL}: it is not the image of a task", where=where)
-    return parse_name(label, where=f"{where}: label {TASK_LABEL}")
-
-
 @full_disk_trouble("verify")
-def verify(
+def verify(  # noqa: PLR0913 - what is asked, and by whose word
     place: Place,
     task: str,
     *,
     public_keys: Sequence[str] = (),
     identity: str | None = None,
+    trust: Trust | None = None,
     progress: Progress = silent,
 ) -> tuple[Check, ...]:
     """Check a task's image and read every byte of it; the list ends in yes or at the first no."""
-    from packager.trust.verify import verify_image
-
-    keys = trusted_keys(place, public_keys)
-    checks = verify_image(place.record(task), place.store(), public_keys=keys, reference=identity, progress=progress)
-    return tuple(checks)
-
-
-def trusted_keys(place: Place, public_keys: Sequence[str]) -> list[PublicKey]:
-    """Return the named public keys, or the release key in the keys folder; none at all is an InputError."""
-    from packager.trust.keyfiles import read_public_key
-
-    paths = [Path(path) for path in public_keys] or [place.keys / RELEASE_PUBLIC_KEY]
-    missing = [path for path in paths if not is_there(path)]
-    if missing:
-        raise InputError("there is no public key to verify with", where=str(missing[0]), hint="--key FILE")
-    return [read_public_key(path) for path in paths]
+    chosen = trust or Trust(tuple(public_keys), identity=identity)
+    with place.store().lease():
+        return ImageQuestion(place, place.record(task), task, chosen).ask(progress=progress).checks

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING
 from packager.base.errors import WorldError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 _TAIL_BYTES = 2000
@@ -70,11 +70,36 @@ def run(argv: Sequence[str], around: Surroundings = NOTHING_SPECIAL) -> Finished
 
 def run_ok(argv: Sequence[str], around: Surroundings = NOTHING_SPECIAL) -> bytes:
     """Run a program that must succeed and return its standard output; else WorldError with the end of its messages."""
-    done = run(argv, around)
+    return _must_succeed(argv, run(argv, around))
+
+
+def _must_succeed(argv: Sequence[str], done: Finished) -> bytes:
     if done.exit_code != 0:
         said = (done.stderr or done.stdout)[-_TAIL_BYTES:].decode(errors="replace").strip()
         raise WorldError(f"exit code {done.exit_code}: {said}", where=" ".join(argv[:3]))
     return done.stdout
+
+
+def run_fed(argv: Sequence[str], feed: Callable[[Callable[[bytes], object]], object]) -> bytes:
+    """Run a program that must succeed; `feed` writes its standard input. Return its standard output.
+
+    A program that ends before all is written is reported by what it says, not as a broken pipe.
+    """
+    import tempfile  # noqa: PLC0415 - slow to import
+
+    with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as complained:
+        with running(argv, Surroundings(stdin=b"-"), stdout=said.fileno(), stderr=complained.fileno()) as child:
+            assert child.stdin is not None  # noqa: S101 - `running` made the pipe
+            with contextlib.suppress(BrokenPipeError):
+                feed(child.stdin.write)
+                child.stdin.flush()
+            with contextlib.suppress(BrokenPipeError):
+                child.stdin.close()
+            code = child.wait()
+        said.seek(0)
+        complained.seek(0)
+        done = Finished(code, said.read(), complained.read())
+    return _must_succeed(argv, done)
 
 
 @contextlib.contextmanager

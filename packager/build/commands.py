@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 
 WORKSPACE = "/workspace"
 
+_CARGO_TIDY = (
+    'cargo_home="${CARGO_HOME:-$HOME/.cargo}" && if [ -d "$cargo_home" ]; then find "$cargo_home" '
+    '\\( -name .global-cache -o -name FETCH_HEAD -o -path "*/.git/index" -o -path "*/.git/modules/*/index" '
+    '-o -path "*/.git/logs" -o -path "*/.git/modules/*/logs" \\) -prune -exec rm -rf {} +; fi'
+)
+"""Takes out of cargo's home what tells when and on which disk it worked; cargo makes again what it needs of it."""
+
 
 def checkout(name: str) -> str:
     """Return where a target or context stands in the image; the place is fixed, since real test ids contain it."""
@@ -23,7 +30,8 @@ def checkout(name: str) -> str:
 
 def dependency_command(target: Target) -> str:
     """Return one shell command that runs the dependency commands of a target where its checkout will be, or nothing."""
-    command = _chain(target.name, target.dependencies)
+    tidy = (_CARGO_TIDY,) if target.toolchain.rust and target.dependencies else ()
+    command = _chain(target.name, (*target.dependencies, *tidy))
     return f"mkdir -p {checkout(target.name)} && {command}" if command else ""
 
 

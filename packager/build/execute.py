@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import shutil
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,9 @@ from packager.base.errors import InputError, IntegrityError, PackError, WorldErr
 from packager.base.files import NO_SPACE_HINT
 from packager.base.log import Log
 from packager.base.progress import Event, Progress, silent
+from packager.build.checklist import CHECKLIST
 from packager.build.results import format_layer, parse_layer
+from packager.build.trace import Traced, Tracer, untraced
 from packager.oci.entries import CANONICALISER_ID, Kind
 from packager.oci.layer import COMPRESSOR_ID, Layer, open_layer, unpack_layer, write_layer
 from packager.oci.tree import diff_trees, scan_tree
@@ -42,6 +45,11 @@ _NO_SPACE = os.strerror(errno.ENOSPC)
 _ROOM_BYTES = 4 << 20
 """A step that fails while less than this is left has not failed for its own sake."""
 _REFUSED_SHOWN = 10
+_OFFLINE = re.compile(
+    "not in the lock|only GET and HEAD|resolve host|name resolution|name or service not known|unreachable|ENOTFOUND",
+    re.IGNORECASE,
+)
+_HIDDEN_FETCH = f"checklist {CHECKLIST['I']}"
 
 
 @dataclass(frozen=True)
@@ -68,6 +76,14 @@ class Kept:
     layer: Layer | None
 
 
+class WouldWorkError(Exception):
+    """A dry build came to a derivation whose result is not known."""
+
+    def __init__(self, key: Digest) -> None:
+        super().__init__(key)
+        self.key = key
+
+
 @dataclass(frozen=True)
 class Stage:
     """A stack of layers, lowest first, and what the image's config says about running it."""
@@ -85,7 +101,12 @@ class Stage:
 
 @dataclass(frozen=True)
 class Builder:
-    """What a build works with; the steps named in `fresh` really run, since their fetches are being recorded."""
+    """What a build works with; the steps named in `fresh` really run, since their fetches are being recorded.
+
+    Commands on the lines of `again` run although they are known: `trace` is told what that gave, and the build goes on
+    with what is known. `trace` is told of every instruction that gives a layer; with `dry`, a step that would have to
+    work raises WouldWorkError instead.
+    """
 
     store: Store
     engine: Engine
@@ -95,6 +116,9 @@ class Builder:
     platform: str = "linux/amd64"
     progress: Progress = silent
     fresh: frozenset[str] = frozenset()
+    again: frozenset[int] = frozenset()
+    trace: Tracer = untraced
+    dry: bool = False
 
     def build(self, instructions: Sequence[Instruction]) -> Stage:
         """Run all instructions and return the last stage."""
@@ -130,16 +154,19 @@ class Builder:
 
     def placed(self, name: str) -> Layer:
         """Return the layer that an input gives, the same whatever lies below it."""
+        return self._placed(name)[1]
+
+    def _placed(self, name: str) -> tuple[Digest, Layer]:
         given = self.inputs[name]
 
         def work() -> Layer:
             with scratch_folder(self.store.root) as scratch:
                 return write_layer(given.entries(scratch), self.store)
 
-        layer = self._once(self._key("add", input=dict(given.spec)), work)
+        key, layer = self._once(self._key("add", input=dict(given.spec)), work)
         if layer is None:
             raise InputError("an input without any entry", where=name)
-        return layer
+        return key, layer
 
     def _start(self, image: str, stages: Mapping[str, Stage]) -> Stage:
         if image == "scratch":
@@ -153,7 +180,11 @@ class Builder:
     def _step(self, stage: Stage, instruction: Instruction, stages: Mapping[str, Stage]) -> Stage:
         match instruction.kind:
             case "ADD" | "COPY" | "RUN":
-                return stage.with_layer(self._layer(stage, instruction, stages))
+                key, layer = self._layer(stage, instruction, stages)
+                repeat = instruction.kind == "RUN" and instruction.line in self.again
+                seen = self._execute(stage, instruction) if repeat else layer
+                self.trace(Traced(instruction, key, seen))
+                return stage.with_layer(layer)
             case "ENV":
                 return replace(stage, env=tuple(sorted({**dict(stage.env), **dict(instruction.pairs)}.items())))
             case "LABEL":
@@ -170,14 +201,16 @@ class Builder:
             raise InputError("only ENTRYPOINT [] is supported", where=f"Dockerfile:{instruction.line}")
         return stage
 
-    def _layer(self, stage: Stage, instruction: Instruction, stages: Mapping[str, Stage]) -> Layer | None:
+    def _layer(
+        self, stage: Stage, instruction: Instruction, stages: Mapping[str, Stage]
+    ) -> tuple[Digest, Layer | None]:
         if instruction.kind == "ADD":
             return self._add(instruction)
         if instruction.kind == "COPY":
             return self._copy(stage, instruction, stages)
         return self._run(stage, instruction)
 
-    def _add(self, instruction: Instruction) -> Layer:
+    def _add(self, instruction: Instruction) -> tuple[Digest, Layer]:
         source, target = instruction.words
         given = self.inputs.get(source)
         if given is None or target != "/":
@@ -185,9 +218,9 @@ class Builder:
                 f"ADD takes one of {sorted(self.inputs)} and /, found {instruction.arguments!r}",
                 where=f"Dockerfile:{instruction.line}",
             )
-        return self.placed(source)
+        return self._placed(source)
 
-    def _copy(self, stage: Stage, instruction: Instruction, stages: Mapping[str, Stage]) -> Layer | None:
+    def _copy(self, stage: Stage, instruction: Instruction, stages: Mapping[str, Stage]) -> tuple[Digest, Layer | None]:
         option, *paths = instruction.words
         other = stages.get(option.removeprefix("--from="))
         if other is None or paths != ["/", "/"]:
@@ -209,7 +242,7 @@ class Builder:
             kept = [entry for entry in changed if entry.kind is not Kind.WHITEOUT]
             return write_layer(kept, self.store) if kept else None
 
-    def _run(self, stage: Stage, instruction: Instruction) -> Layer | None:
+    def _run(self, stage: Stage, instruction: Instruction) -> tuple[Digest, Layer | None]:
         fetches = self.fetches.get(instruction.step)
         key = self._key(
             "run",
@@ -221,10 +254,11 @@ class Builder:
             sandbox=SANDBOX_ID,
         )
         if instruction.step in self.fresh:
-            return self._execute(stage, instruction, fetches)
-        return self._once(key, lambda: self._execute(stage, instruction, fetches))
+            return key, self._execute(stage, instruction)
+        return self._once(key, lambda: self._execute(stage, instruction))
 
-    def _execute(self, stage: Stage, instruction: Instruction, fetches: Fetches | None) -> Layer | None:
+    def _execute(self, stage: Stage, instruction: Instruction) -> Layer | None:
+        fetches = self.fetches.get(instruction.step)
         log = Log(self.progress, instruction.step or "run")
         command = Command(
             ("/bin/sh", "-c", instruction.arguments),
@@ -244,10 +278,11 @@ class Builder:
         where = f"step {instruction.step}" if instruction.step else f"Dockerfile:{instruction.line}"
         text = log.tail().decode(errors="replace").strip()
         lines = [f"exit code {ended.exit_code} from: {instruction.arguments}", *filter(None, [text])]
-        reason = "\n".join([*lines, *list(dict.fromkeys(refused))[:_REFUSED_SHOWN]])
+        told = list(dict.fromkeys(refused))[:_REFUSED_SHOWN]
+        reason = "\n".join([*lines, *told])
         if _NO_SPACE in text or shutil.disk_usage(self.store.root).free < _ROOM_BYTES:
             return WorldError(f"the disk is full; {reason}", where=where, hint=NO_SPACE_HINT)
-        return InputError(reason, where=where)
+        return InputError(reason, where=where, hint=_HIDDEN_FETCH if _OFFLINE.search(f"{text} {told}") else None)
 
     @contextlib.contextmanager
     def _open(self, stage: Stage) -> Iterator[Tree]:
@@ -265,14 +300,16 @@ class Builder:
         }
         return self.store.put(format_canonical(document))
 
-    def _once(self, key: Digest, work: Callable[[], Layer | None]) -> Layer | None:
+    def _once(self, key: Digest, work: Callable[[], Layer | None]) -> tuple[Digest, Layer | None]:
         with self.store.lock(f"derivation-{hex_of(key)}"):
             kept = self._kept(key)
             if kept is not None:
-                return kept.layer
+                return key, kept.layer
+            if self.dry:
+                raise WouldWorkError(key)
             layer = work()
             self.store.put_result(key, format_layer(layer))
-            return layer
+            return key, layer
 
     def _kept(self, key: Digest) -> Kept | None:
         """Return an earlier result; one that cannot be read, or whose layer is gone or cut off, counts as none."""
@@ -283,4 +320,6 @@ class Builder:
             return None
         if data is None or (layer is not None and not self.store.has(layer.digest, layer.size)):
             return None
+        if layer is not None:
+            self.store.use(layer.digest)
         return Kept(layer)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from packager.lock.model import Lock, LockedRepo
     from packager.lock.repositories import Checkout, Repositories
     from packager.oci.entries import Entry
-    from packager.recipe.model import Recipe
+    from packager.recipe.model import Recipe, SharedHistory
     from packager.store.store import Store
 
 TASK_SCHEMA = "wideswe-task/1"
@@ -43,7 +43,9 @@ def task_inputs(recipe: Recipe, lock: Lock, *, store: Store, repositories: Repos
         found[f"toolchain-{kind}"] = _toolchain(kind, lock, store)
     locked = {repo.name: repo for repo in lock.repos}
     for target in recipe.targets:
-        given = _Repository(locked[target.name], target.history, repositories)
+        given = _Repository(locked[target.name], _history_kind(target.history), repositories)
+        if locked[target.name].shared is not None:
+            found[f"shared-history-{target.name}"] = given.shared_history()
         found[f"manifests-{target.name}"] = given.manifests(target.manifests)
         found[f"history-{target.name}"] = given.history()
         found[f"target-{target.name}"] = given.files()
@@ -70,7 +72,15 @@ class _Repository:
         return self._input("checkout", lambda checkout: checkout.tree_entries(self._place))
 
     def history(self) -> Input:
-        return self._input("history", lambda checkout: checkout.git_entries(self._place))
+        shared = self._locked.shared
+        more = {} if shared is None else {"above": shared.commit}
+        return self._input("history", lambda checkout: checkout.git_entries(self._place), **more)
+
+    def shared_history(self) -> Input:
+        """Return what does not depend on this task: the ancestors of one commit, in a repository of this name."""
+        shared = self._locked.shared
+        spec = {"kind": "shared-history", "name": self._locked.name, "pack": shared.pack_digest if shared else ""}
+        return Input(spec, lambda _: self._repositories.locked(self._locked).shared_entries(self._place))
 
     def whole(self) -> Input:
         return self._input(
@@ -99,6 +109,10 @@ class _Repository:
         return Input(spec, lambda _: choose(self._repositories.locked(self._locked)))
 
 
+def _history_kind(history: str | SharedHistory) -> str:
+    return history if isinstance(history, str) else "ancestors"
+
+
 def _gold_manifests(name: str, digest: Digest, store: Store) -> Input:
     def entries(_: Path) -> Iterable[Entry]:
         place = f"workspace/{name}/".encode()
@@ -118,7 +132,7 @@ def _bootstrap(lock: Lock, store: Store) -> Input:
     }
 
     def entries(scratch: Path) -> Iterable[Entry]:
-        debs = [Deb(blob.key.rpartition("/")[2], store.path(blob.digest)) for blob in packages]
+        debs = [Deb(blob.key.rpartition("/")[2], store.checked_path(blob.digest)) for blob in packages]
         return bootstrap_entries(debs, suite=lock.base.suite, scratch=scratch)
 
     return Input(spec, entries)

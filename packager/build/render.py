@@ -52,6 +52,7 @@ def render_dockerfile(recipe: Recipe, *, template: str, platform: str, sealed: b
             "name": target.name,
             "manifests": bool(target.manifests),
             "gold": target.name in gold,
+            "shared_history": not isinstance(target.history, str),
             "dependencies": dependency_command(target),
             "prepare": prepare_command(recipe, target),
         }

@@ -14,6 +14,7 @@ from packager.build.image import image_stage
 from packager.build.inputs import seal_input, task_inputs
 from packager.build.record import dependency_steps, replay_fetches
 from packager.build.render import render_dockerfile
+from packager.build.trace import Tracer, untraced
 
 if TYPE_CHECKING:
     from packager.lock.model import Lock
@@ -68,13 +69,13 @@ class TaskBuild:
             raise InputError(f"base image {name!r} is not in the lock", where=self.recipe.id, hint=hint)
         return image_stage(self.store, self.lock.base.manifest)
 
-    def environment(self) -> Stage:
+    def environment(self, trace: Tracer = untraced) -> Stage:
         """Build everything but the seal; anybody with the lock gets the same."""
-        return self.builder().build(self.instructions(sealed=False))
+        return replace(self.builder(), trace=trace).build(self.instructions(sealed=False))
 
-    def sealed(self, sealed: bytes) -> Stage:
+    def sealed(self, sealed: bytes, trace: Tracer = untraced) -> Stage:
         """Build the whole image around a sealed answer."""
-        builder = self.builder()
+        builder = replace(self.builder(), trace=trace)
         inputs = {**builder.inputs, "inputs/seal.tar": seal_input(sealed)}
         return replace(builder, inputs=inputs).build(self.instructions(sealed=True))
 

@@ -9,8 +9,10 @@ import click
 
 from packager.cli.place import Options, task_options
 from packager.cli.screen import progress_on_screen, show, table
+from packager.cli.trust import trust_options
 
 if TYPE_CHECKING:
+    from packager.api.sharing import SuiteSharing
     from packager.evaluate.verdict import Verdict
 
 _NAMES = click.argument("names", nargs=-1, metavar="[TASK]...")
@@ -38,6 +40,10 @@ _TASKS = click.option("--task", "tasks", multiple=True, metavar="ID", help="The 
     type=click.Path(exists=True, dir_okay=False),
     help="Trusted public key (default: release.pub in the keys folder); repeats.",
 )
+@click.option(
+    "--evaluator", type=click.Path(path_type=Path, exists=True), default=None, help="The evaluator's key file."
+)
+@trust_options
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -87,12 +93,19 @@ def describe(verdict: Verdict) -> str:
 @click.command("inspect", epilog="Example: wideswe-pack --json inspect hello-wide-001")
 @_NAMES
 @task_options
+@click.option("--suite", is_flag=True, help="Show instead how much the images here share, task by task and in all.")
 @click.pass_obj
-def inspect_command(options: Options, names: tuple[str, ...], tasks: tuple[str, ...], *, every: bool) -> None:
+def inspect_command(
+    options: Options, names: tuple[str, ...], tasks: tuple[str, ...], *, every: bool, suite: bool
+) -> None:
     """Show what an image is made of: ids, layers with their sizes, signatures, grants."""
     from packager import api
 
     place = options.place()
+    if suite:
+        shared = api.inspect_suite(place, (*names, *tasks))
+        show(options, shared, describe_sharing(shared))
+        return
     for task in (*names, *tasks) or (api.images_in(place) if every else ()):
         found = api.inspect(place, task)
         rows = [(str(number), layer.diff_id, str(layer.size)) for number, layer in enumerate(found.layers)]
@@ -103,6 +116,17 @@ def inspect_command(options: Options, names: tuple[str, ...], tasks: tuple[str, 
             f"grants      {found.grants}",
         )
         show(options, found, "\n".join((task, *facts)) + "\n" + table(("LAYER", "DIFF ID", "BYTES"), rows))
+
+
+def describe_sharing(shared: SuiteSharing) -> str:
+    """Return what a suite's images share as text for people."""
+    rows = [(row.task, str(row.layers), str(row.size_bytes), str(row.own_bytes)) for row in shared.tasks]
+    facts = (
+        f"one image per task  {shared.images_bytes} bytes",
+        f"stored              {shared.stored_bytes} bytes in {shared.stored_layers} layers",
+        f"shared              {shared.shared_bytes} bytes, {shared.shared_percent:.1f} %",
+    )
+    return "\n".join(facts) + "\n" + table(("TASK", "LAYERS", "BYTES", "OF THESE IN NO OTHER IMAGE"), rows)
 
 
 @click.command("audit", epilog="Example: wideswe-pack audit --task hello-wide-001")

@@ -1,4 +1,4 @@
-"""What looks after the machine: doctor, ecosystems, gc, completion."""
+"""What looks after the machine: doctor, ecosystems, completion."""
 
 from __future__ import annotations
 
@@ -34,16 +34,6 @@ def ecosystems_command(options: Options) -> None:
 
     found = api.ecosystems()
     show(options, found, table(HEAD, [line.cells() for line in found]))
-
-
-@click.command("gc", epilog="Example: wideswe-pack gc")
-@click.pass_obj
-def gc_command(options: Options) -> None:
-    """Delete from the store what no image and no running work needs."""
-    from packager import api
-
-    freed = api.collect_garbage(options.place())
-    show(options, freed, f"{freed.blobs} blobs and {freed.trees} unpacked layers deleted, {freed.size_bytes} bytes")
 
 
 @click.command("completion", epilog='Example: eval "$(wideswe-pack completion bash)"')

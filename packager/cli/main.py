@@ -27,18 +27,31 @@ _VERBS = {
     "render": "author",
     "build": "author",
     "validate": "author",
+    "reproduce": "rebuild",
+    "diff": "rebuild",
+    "explain": "rebuild",
     "keygen": "ship",
     "sign": "ship",
-    "push": "ship",
-    "pull": "ship",
     "verify": "ship",
+    "push": "carry",
+    "pull": "carry",
+    "mirror": "carry",
+    "bundle": "carry",
+    "load": "carry",
+    "attest": "trust",
+    "grant": "trust",
+    "open": "trust",
+    "trust": "trust",
+    "secret": "trust",
+    "suite": "suite",
     "evaluate": "judge",
     "inspect": "judge",
     "audit": "judge",
     "demo": "judge",
     "doctor": "machine",
     "ecosystems": "machine",
-    "gc": "machine",
+    "gc": "upkeep",
+    "store": "upkeep",
     "completion": "machine",
 }
 EXIT_INTERRUPTED = 130
@@ -109,6 +122,13 @@ def _folder(name: str, default: str) -> Path:
     multiple=True,
     envvar="WIDESWE_INPUTS",
     help="Folder of locked inputs to read before the network; repeats.",
+)
+@click.option(
+    "--password-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    envvar="WIDESWE_PASSWORD_FILE",
+    help="File whose first line protects the signing keys (default: WIDESWE_PASSWORD).",
 )
 @click.option("--engine", default="native", show_default=True, help="What runs commands: native.")
 @click.option("--json", "as_json", is_flag=True, help="Results on standard output as JSON.")

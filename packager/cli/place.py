@@ -16,7 +16,7 @@ from packager.base.errors import InputError, UsageError
 from packager.base.files import is_there, read_text_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from packager.api import Place
 
@@ -39,6 +39,7 @@ class Options:
     engine: str
     as_json: bool
     quiet: bool
+    password_file: Path | None = None
 
     @classmethod
     def from_command_line(cls, given: Mapping[str, Any]) -> Options:
@@ -55,10 +56,11 @@ class Options:
             engine=given["engine"],
             as_json=given["as_json"],
             quiet=given["quiet"],
+            password_file=given["password_file"] and given["password_file"].absolute(),
         )
 
-    def place(self) -> Place:
-        """Return the place that the Python API works in."""
+    def place(self, plain_http: tuple[str, ...] = ()) -> Place:
+        """Return the place that the Python API works in; `plain_http` names registries to speak plain http to."""
         from packager.api import Place
 
         return Place(
@@ -68,6 +70,8 @@ class Options:
             inputs=self.inputs,
             engine=self.engine,
             mirrors=Mirrors(self.config),
+            plain_http=plain_http,
+            password_file=self.password_file,
         )
 
 
@@ -125,3 +129,14 @@ def task_options(command: Callable[..., object]) -> Callable[..., object]:
     every = click.option("--all", "every", is_flag=True, help="Every recipe of the suite.")
     one = click.option("--task", "tasks", multiple=True, metavar="ID", help="The task; repeats.")
     return one(every(command))
+
+
+def stored_tasks(known: Sequence[str], tasks: tuple[str, ...], *, every: bool) -> tuple[str, ...]:
+    """Return the tasks named by --task, or with --all those whose images the store has; or raise UsageError."""
+    if every and tasks:
+        raise UsageError("--task and --all exclude each other")
+    if not every and not tasks:
+        raise UsageError("no task named", hint="--task ID (repeats) or --all")
+    if every and not known:
+        raise UsageError("there is no image in the store", hint="wideswe-pack pull REFERENCE")
+    return tuple(known) if every else tuple(dict.fromkeys(tasks))

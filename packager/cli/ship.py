@@ -1,24 +1,43 @@
-"""What carries images from authors to labs: keygen, sign, push, pull, verify."""
+"""What makes images trusted: keygen, sign, verify."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import click
 
 from packager.cli.place import Options, chosen_tasks, task_options
 from packager.cli.screen import progress_on_screen, show, table
+from packager.cli.trust import trust_of, trust_options
 
 
 @click.command("keygen", epilog="Example: WIDESWE_PASSWORD=… wideswe-pack keygen")
 @click.option("--evaluator", "evaluator_only", is_flag=True, help="The evaluator key only, which is all a lab needs.")
+@click.option(
+    "--import",
+    "source",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    default=None,
+    help="Take this PKCS #8 file (PEM, not encrypted) instead of making a key; it is kept encrypted.",
+)
+@click.option(
+    "--as",
+    "role",
+    default="release",
+    show_default=True,
+    help="What an imported key is for: release, attest, suite-root.",
+)
 @click.pass_obj
-def keygen_command(options: Options, *, evaluator_only: bool) -> None:
-    """Make the keys of a suite: release key (cosign's format), suite root secret, evaluator key (age's format).
+def keygen_command(options: Options, *, evaluator_only: bool, source: Path | None, role: str) -> None:
+    """Make the keys of a suite: signing keys (cosign's format), suite root secret, evaluator key (age's format).
 
-    The last line is the evaluator's public key: a lab sends it to the authors, who pass it to sign --grant-to.
+    Three signing keys: release for images, attest for what is said about them, suite-root for who may do either. The
+    last line is the evaluator's public key: a lab sends it to the authors, who pass it to grant --to.
     """
     from packager import api
 
-    made = api.keygen(options.place(), evaluator_only=evaluator_only)
+    place = options.place()
+    made = api.import_key(place, source, role) if source else api.keygen(place, evaluator_only=evaluator_only)
     show(options, made, "\n".join((*(str(path) for path in made.files), *made.recipients)))
 
 
@@ -42,40 +61,6 @@ def sign_command(
         show(options, signed, f"{task}: signed {signed.reference} {signed.manifest}")
 
 
-@click.command("push", epilog="Example: wideswe-pack push --task hello-wide-001 --to localhost:5000/wideswe")
-@task_options
-@click.option("--to", "namespace", required=True, metavar="REGISTRY/NAMESPACE", help="Where to push.")
-@click.option("--version", "version", default="v1", show_default=True, help="The tag.")
-@click.pass_obj
-def push_command(options: Options, tasks: tuple[str, ...], *, every: bool, namespace: str, version: str) -> None:
-    """Push images with their signatures and grants to a registry.
-
-    Over https, and over plain http only to localhost or a loopback address; credentials are those of docker login.
-    """
-    from packager import api
-
-    with progress_on_screen(options) as progress:
-        for task in chosen_tasks(options, tasks, every=every):
-            pushed = api.push(options.place(), task, namespace=namespace, version=version, progress=progress)
-            show(options, pushed, f"{task}: {pushed.reference}@{pushed.manifest}")
-
-
-@click.command("pull", epilog="Example: wideswe-pack pull localhost:5000/wideswe/hello-wide-001:v1")
-@click.argument("references", nargs=-1, required=True)
-@click.pass_obj
-def pull_command(options: Options, references: tuple[str, ...]) -> None:
-    """Pull images with their signatures and grants; every byte is checked while it is read.
-
-    The repository may have any name: the image itself says which task it is.
-    """
-    from packager import api
-
-    with progress_on_screen(options) as progress:
-        for reference in references:
-            pulled = api.pull(options.place(), reference, progress=progress)
-            show(options, pulled, f"{pulled.task}: {pulled.reference}@{pulled.manifest}")
-
-
 @click.command("verify", epilog="Example: wideswe-pack verify --task hello-wide-001 --key release.pub")
 @click.argument("names", nargs=-1, metavar="[TASK]...")
 @click.option("--task", "tasks", multiple=True, metavar="ID", help="The task; repeats.")
@@ -87,11 +72,13 @@ def pull_command(options: Options, references: tuple[str, ...]) -> None:
     help="Trusted public key (default: release.pub in the keys folder); repeats.",
 )
 @click.option("--identity", default=None, metavar="HOME/TASK:TAG", help="The name that the signature must carry.")
+@trust_options
 @click.pass_obj
-def verify_command(
-    options: Options, names: tuple[str, ...], tasks: tuple[str, ...], public_keys: tuple[str, ...], identity: str | None
-) -> int:
-    """Check an image from its manifest to its last byte: a numbered list that ends in yes or the first no."""
+def verify_command(options: Options, /, names: tuple[str, ...], tasks: tuple[str, ...], **given: object) -> int:
+    """Check an image from its manifest to its last byte: a numbered list that ends in yes or the first no.
+
+    By a key, or by a trust policy: then it must also be in the current version of its suite, and whatever else it asks.
+    """
     from packager import api
     from packager.base.errors import UsageError
 
@@ -101,7 +88,7 @@ def verify_command(
     good = True
     with progress_on_screen(options) as progress:
         for task in chosen:
-            checks = api.verify(options.place(), task, public_keys=public_keys, identity=identity, progress=progress)
+            checks = api.verify(options.place(), task, trust=trust_of(given), progress=progress)
             good = good and bool(checks) and all(check.ok for check in checks)
             rows = [(str(check.number), check.name, "ok" if check.ok else "NO", check.reason) for check in checks]
             show(options, checks, f"{task}\n" + table(("#", "CHECK", "", "REASON"), rows))

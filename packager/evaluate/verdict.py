@@ -20,7 +20,8 @@ SCHEMA = "wideswe-verdict/1"
 class Verdict:
     """A task's grade with the digests of the image's manifest and of each target's patch (None: no patch).
 
-    `durations_ms` is kept beside the bound part: two runs with the same outcome have the same digest.
+    `suite` is the version of the suite by which the image was judged, if there was a trust policy, and whether it had
+    expired. `durations_ms` is kept beside the bound part: two runs with the same outcome have the same digest.
     """
 
     task: str
@@ -29,6 +30,7 @@ class Verdict:
     grade: TaskGrade
     patches: Mapping[str, Digest | None]
     durations_ms: Mapping[str, int] = field(default_factory=dict)
+    suite: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if set(self.patches) != set(self.grade.targets):
@@ -41,7 +43,8 @@ class Verdict:
 
     def bound(self) -> dict[str, Any]:
         """Return what the digest covers, as JSON values."""
-        return {
+        by = {} if self.suite is None else {"suite": dict(self.suite)}
+        return by | {
             "schema": SCHEMA,
             "task": self.task,
             "image": self.image,
@@ -110,6 +113,7 @@ def _parse_bound(bound: dict[str, Any], durations_ms: dict[str, int]) -> Verdict
             for name, one in bound["targets"].items()
         },
         durations_ms={str(key): int(value) for key, value in durations_ms.items()},
+        suite=bound.get("suite"),
     )
 
 

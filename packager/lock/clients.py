@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
+import shutil
 import sys
+import tempfile
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 
     import requests
 
+    from packager.lock.git import GitSources
+
 OVERRIDE = "WIDESWE_REGISTRY_"
 _CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 _CA_FILES = (
@@ -27,6 +32,7 @@ _CA_FILES = (
     "etc/ssl/ca-bundle.pem",
     "etc/ssl/cert.pem",
 )
+_CLIENTS = {"pypi": "pip", "npm": "npm", "goproxy": "go", "debian": "apt", "crates": "cargo", "rustdist": "rustup"}
 _PATIENCE = Surroundings(timeout_s=60)
 
 
@@ -38,6 +44,8 @@ class Clients:
     ) -> None:
         self.environment: Mapping[str, str] = os.environ if environment is None else environment
         self.suite = suite
+        self.git: GitSources | None = None
+        """Where git repositories are had; a machine's git knows, but mirrors are our own setting."""
         self._root = root
         self._found: dict[str, str] = {}
         self._defaults: dict[str, str] = {}
@@ -82,6 +90,8 @@ class Clients:
             "npm": self._find_npm,
             "goproxy": self._find_goproxy,
             "debian": self._find_debian,
+            "crates": self._find_crates,
+            "rustdist": self._find_rustdist,
         }
         if alias not in finders:
             known = ", ".join(sorted(finders))
@@ -90,7 +100,7 @@ class Clients:
             )
         found = finders[alias]() or self._defaults.get(alias)
         if found is None:
-            client = {"pypi": "pip", "npm": "npm", "goproxy": "go", "debian": "apt"}[alias]
+            client = _CLIENTS[alias]
             raise InputError(
                 f"no package client on this machine says where {alias} is",
                 where="registries",
@@ -118,6 +128,36 @@ class Clients:
     def _find_debian(self) -> str | None:
         return choose_source(read_sources(self._root / "etc/apt"), self.suite).uri
 
+    def _find_crates(self) -> str | None:
+        """Let cargo look for a crate behind a proxy that is not there: it says which index it could not reach."""
+        if find_program("cargo") is None:
+            return None
+        named = self.environment.get("CARGO_HOME")
+        home = Path(named) if named else self._home() / ".cargo"
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("config.toml", "config"):
+                if (home / name).is_file():
+                    shutil.copy(home / name, folder)
+            around = _lonely_cargo(Path(folder), self.environment)
+            try:
+                said = run(["cargo", "generate-lockfile"], around).stderr.decode(errors="replace")
+            except WorldError:
+                return None
+        found = re.search(r"`(?:sparse\+)?(https?://[^`]+)/config\.json`", said)
+        return found[1] if found else None
+
+    def _find_rustdist(self) -> str | None:
+        """Ask rustup's variable, else the manifests that rustup keeps of what it has installed."""
+        if self.environment.get("RUSTUP_DIST_SERVER"):
+            return self.environment["RUSTUP_DIST_SERVER"]
+        named = self.environment.get("RUSTUP_HOME")
+        home = Path(named) if named else self._home() / ".rustup"
+        for path in sorted(home.glob("toolchains/*/lib/rustlib/multirust-channel-manifest.toml")):
+            found = re.search(r'(?m)^(?:xz_)?url = "(https?://[^"]+?)/dist/', path.read_text(errors="replace"))
+            if found:
+                return found[1]
+        return None
+
     def _home(self) -> Path:
         return Path(self.environment.get("HOME") or Path.home())
 
@@ -132,6 +172,18 @@ class Clients:
         return said if done.exit_code == 0 and said not in {"", "undefined", "null"} else None
 
 
+def _lonely_cargo(folder: Path, environment: Mapping[str, str]) -> Surroundings:
+    """Write a project that needs any crate, and return how a cargo is started in it that can reach nothing."""
+    manifest = '[package]\nname = "none"\nversion = "0.0.0"\n\n[lib]\npath = "lib.rs"\n\n[dependencies]\nany = "1"\n'
+    (folder / "Cargo.toml").write_text(manifest)
+    (folder / "lib.rs").write_text("")
+    kept = {name: value for name, value in environment.items() if name.lower() not in _PROXY_VARIABLES}
+    nowhere = {"CARGO_HOME": str(folder), "CARGO_HTTP_PROXY": _NO_PROXY_THERE, "CARGO_NET_RETRY": "0"}
+    return Surroundings(env=kept | nowhere, cwd=folder, timeout_s=_PATIENCE.timeout_s)
+
+
+_PROXY_VARIABLES = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy"})
+_NO_PROXY_THERE = "http://127.0.0.1:9"
 _PIP_DEFAULT = "from pip._internal.models.index import PyPI; import sys; sys.stdout.write(PyPI.simple_url)"
 
 

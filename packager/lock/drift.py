@@ -92,9 +92,12 @@ def _inputs_of(lock: Lock) -> dict[str, str]:
     if lock.base.manifest is not None:
         found["base manifest"] = lock.base.manifest
     for toolchain in lock.toolchains:
-        found[f"artifact {toolchain.kind}"] = f"{toolchain.version} {toolchain.blob.digest}"
+        name = f"artifact {toolchain.kind}"  # of several artifacts of one kind, all are named in one line
+        found[name] = f"{found.get(name, '')} {toolchain.version} {toolchain.blob.digest}".lstrip()
     for repo in lock.repos:
         found[f"pack {repo.name}"] = repo.pack_digest
+        if repo.shared is not None:
+            found[f"shared pack {repo.name}"] = f"{repo.shared.commit} {repo.shared.pack_digest}"
     for fetch in lock.fetches:
         found[f"fetch {fetch.step} {fetch.blob.alias} {fetch.blob.key}"] = f"{fetch.blob.digest} ({fetch.origin})"
     for row in lock.absent:

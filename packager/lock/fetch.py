@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from packager.base.errors import IntegrityError, WorldError
 from packager.base.progress import Event, silent
+from packager.lock.ecosystems import git
 from packager.lock.ecosystems.known import make_ecosystems
+from packager.lock.git_dependencies import make_pack
 from packager.lock.upstream import Artifact, Expected, Upstream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from packager.base.digests import Digest
     from packager.base.progress import Progress
     from packager.lock.clients import Clients
     from packager.lock.model import LockedBlob
@@ -37,10 +41,10 @@ def fetch_blobs(
     The registries of this machine are asked first, then the addresses of `sources`. Nothing gets into the store that
     has another size or digest than the lock says. When several fail, the first by name is raised.
     """
-    wanted = {blob.digest: blob for blob in sorted(locked, reverse=True) if not store.has(blob.digest, blob.size)}
-    missing = sorted(wanted.values())
+    lacking = sorted((blob for blob in locked if not store.has(blob.digest, blob.size)), reverse=True)
+    missing = sorted({blob.digest: blob for blob in lacking}.values())
     total = sum(blob.size for blob in missing)
-    fetcher = _Fetcher(store, Upstream(clients), sources)
+    fetcher = _Fetcher(store, Upstream(clients), sources, lacking)
     done = 0
     with ThreadPoolExecutor(PARALLEL) as pool:
         running = [pool.submit(fetcher.fetch, blob) for blob in missing]
@@ -81,8 +85,13 @@ def take(
 
 
 class _Fetcher:
-    def __init__(self, store: Store, upstream: Upstream, sources: Iterable[Source]) -> None:
+    def __init__(
+        self, store: Store, upstream: Upstream, sources: Iterable[Source], lacking: Iterable[LockedBlob]
+    ) -> None:
         self._store = store
+        self._keys: defaultdict[Digest, list[str]] = defaultdict(list)
+        for blob in lacking:
+            self._keys[blob.digest].append(blob.key)
         self._upstream = upstream
         self._ecosystems = make_ecosystems()
         self._sources: dict[tuple[str, str], list[str]] = {}
@@ -97,6 +106,9 @@ class _Fetcher:
         refusal: IntegrityError | WorldError | None = None
         for url in self._addresses(blob):
             try:
+                if blob.alias == git.ALIAS:
+                    self._pack(url, blob)
+                    return
                 if take(url, expected, self._store, self._upstream, canonical=canonical).digest is not None:
                     return
             except (IntegrityError, WorldError) as error:
@@ -106,6 +118,15 @@ class _Fetcher:
             where=expected.where,
             hint="take it from a store that has it, name an address in the sources file beside the lock, or lock again",
         )
+
+    def _pack(self, url: str, blob: LockedBlob) -> None:
+        """Make a pack again from its repository; the rows of its digest say of which commits."""
+        sources = self._upstream.clients.git
+        if sources is None:
+            raise WorldError("git repositories cannot be fetched here", where=url)
+        pack = make_pack(sources, self._store, url, git.pinned_of(self._keys[blob.digest]).wants)
+        if pack.digest != blob.digest:
+            raise IntegrityError(f"expected the pack {blob.digest}, found {pack.digest}", where=url)
 
     def _addresses(self, blob: LockedBlob) -> list[str]:
         ecosystem = self._ecosystems.get(blob.alias)

@@ -26,11 +26,11 @@ from packager.lock.git_objects import (
 from packager.lock.git_pack import PACK_FORMAT_ID, refuse_missing_blobs, write_pack
 from packager.lock.git_runner import GitDirectory, make_git_directory, refuse_full_disk, said
 from packager.lock.git_tree import NO_PINS, Pins, TreeEntries, list_tree
-from packager.lock.git_walk import walk_ancestry, walk_objects
+from packager.lock.git_walk import Reached, walk_ancestry, walk_objects
 from packager.oci.entries import SOURCE_DATE_EPOCH, Entry, Kind, dir_entry, file_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -93,6 +93,16 @@ class GitSources:
         found = GitRepository(url or str(bundle), directory, root, self._store)
         found.refuse_absent(wanted)
         return found
+
+    def list_refs(self, url: str) -> str:
+        """Return what `git ls-remote --symref` says of a repository, or of its mirror."""
+        check_url(url)
+        directory = make_git_directory(self._store.root / "git" / "empty.git")
+        done = directory.run_networked("ls-remote", "--symref", "--", rewrite_url(url, self._mirrors))
+        if done.exit_code != 0:
+            hint = "check the network, or configure a mirror for this repository"
+            raise WorldError(f"cannot list branches and tags: {said(done)}", where=url, hint=hint, retryable=True)
+        return done.stdout.decode(errors="replace")
 
     def _from_url(self, root: Path, url: str, wanted: ObjectId) -> GitDirectory:
         key = hashlib.sha256(url.encode()).hexdigest()[:32]
@@ -216,13 +226,18 @@ class GitRepository:
             return parse_object_id(commit, where=self.name)
         return snapshot_id(self.commit(commit).tree)
 
-    def canonical_git(self, commit: str, history: History, prefix: bytes = b"") -> list[Entry]:
-        """Return the whole of `.git` below `prefix`: one branch, one pack of what it reaches, and a matching index."""
+    def canonical_git(
+        self, commit: str, history: History, prefix: bytes = b"", *, shared: str | None = None
+    ) -> list[Entry]:
+        """Return the whole of `.git` below `prefix`: one branch, one pack of what it reaches, and a matching index.
+
+        With `shared`, an ancestor, the pack lacks what that commit reaches: `shared_pack` has it.
+        """
         wanted = parse_object_id(commit, where=self.name)
         with ObjectReader(self.directory) as reader:
             tree = reader.commit(wanted).tree
             index = format_index(tree, list_tree(reader, tree))
-        git = prefix + b"/.git" if prefix else b".git"
+        git = _git_folder(prefix)
         head = self.head_id(wanted, history)
         folders = (b"", b"/objects", b"/objects/pack", b"/refs", b"/refs/heads")
         return [
@@ -231,21 +246,19 @@ class GitRepository:
             file_entry(git + b"/config", CONFIG),
             file_entry(git + b"/index", index),
             file_entry(git + f"/refs/heads/{BRANCH}".encode(), f"{head}\n".encode()),
-            *(
-                Entry(
-                    git + b"/objects/pack/" + path.name.encode(),
-                    Kind.FILE,
-                    0o444,
-                    size=path.stat().st_size,
-                    content=path,
-                )
-                for path in self._packed(wanted, history)
-            ),
+            *_pack_entries(git, self._packed(wanted, history, shared)),
         ]
 
-    def _packed(self, commit: ObjectId, history: History) -> list[Path]:
+    def shared_pack(self, shared: str, prefix: bytes = b"") -> list[Entry]:
+        """Return the pack of a commit and its ancestors in `.git` below `prefix`; it depends on nothing else."""
+        git = _git_folder(prefix)
+        folders = (b"", b"/objects", b"/objects/pack")
+        packed = self._packed(parse_object_id(shared, where=self.name), "ancestors", None)
+        return [*(dir_entry(git + folder) for folder in folders), *_pack_entries(git, packed)]
+
+    def _packed(self, commit: ObjectId, history: History, shared: str | None) -> list[Path]:
         """Return index and pack, written at the first call and kept."""
-        name = f"{PACK_FORMAT_ID}-{commit}-{history}"
+        name = f"{PACK_FORMAT_ID}-{commit}-{history}" + ("" if shared is None else f"-above-{shared}")
         folder = self.cache / "packs" / name
         with self.store.lock(f"git-pack-{name}"):
             if not _is_whole(folder):
@@ -253,14 +266,14 @@ class GitRepository:
                 partial = folder.with_name(f".{name}.partial")
                 shutil.rmtree(partial, ignore_errors=True)
                 partial.mkdir(parents=True)
-                self._write_pack(commit, history, partial)
+                self._write_pack(commit, history, shared, folder=partial)
                 partial.rename(folder)
         return sorted(folder.iterdir())
 
-    def _write_pack(self, commit: ObjectId, history: History, folder: Path) -> None:
+    def _write_pack(self, commit: ObjectId, history: History, shared: str | None, *, folder: Path) -> None:
         with ObjectReader(self.directory) as reader:
             commits = walk_ancestry(reader, commit) if history == "ancestors" else [reader.commit(commit)]
-            reached = walk_objects(reader, commits)
+            reached = walk_objects(reader, commits) if shared is None else self._above(reader, commits, shared)
             refuse_missing_blobs(self.directory, reached.blobs)
             if history == "ancestors":
                 write_pack(reader, reached, reader.read_many(reached.commits), folder)
@@ -268,6 +281,30 @@ class GitRepository:
                 data = _snapshot(commits[0].tree)
                 raw = RawObject(object_id("commit", data), "commit", len(data), io.BytesIO(data))
                 write_pack(reader, reached, [raw], folder)
+
+    def _above(self, reader: ObjectReader, commits: Sequence[Commit], shared: str) -> Reached:
+        """Return what the commits reach and the shared one of them does not."""
+        if shared not in {commit.id for commit in commits}:
+            raise InputError(
+                f"expected the shared history to end at an ancestor of {commits[0].id}, found {shared}",
+                where=self.name,
+                hint="take the merge base of the tasks' base commits: git merge-base --octopus A B …",
+            )
+        below = walk_ancestry(reader, parse_object_id(shared, where=self.name))
+        known = {commit.id for commit in below}
+        own = [commit for commit in commits if commit.id not in known]
+        return walk_objects(reader, own, but=walk_objects(reader, below))
+
+
+def _git_folder(prefix: bytes) -> bytes:
+    return prefix + b"/.git" if prefix else b".git"
+
+
+def _pack_entries(git: bytes, files: Iterable[Path]) -> list[Entry]:
+    folder = git + b"/objects/pack/"
+    return [
+        Entry(folder + path.name.encode(), Kind.FILE, 0o444, size=path.stat().st_size, content=path) for path in files
+    ]
 
 
 def snapshot_id(tree: ObjectId) -> ObjectId:

@@ -53,8 +53,17 @@ class LockedBase:
 
 
 @dataclass(frozen=True, order=True)
+class LockedShare:
+    """The ancestors of one commit as a pack of their own, which tasks that name the same commit have in common."""
+
+    commit: str
+    pack_digest: Digest
+    pack_size: int
+
+
+@dataclass(frozen=True, order=True)
 class LockedRepo:
-    """One repository at one commit, and the digest of the canonical pack that the image carries."""
+    """One repository at one commit, and the canonical pack that the image carries; with `shared`, the rest of it."""
 
     role: str
     name: str
@@ -62,6 +71,12 @@ class LockedRepo:
     tree: str
     pack_digest: Digest
     pack_size: int
+    shared: LockedShare | None = None
+
+    def packs(self) -> dict[Digest, int]:
+        """Return digest and size of every pack."""
+        own = {self.pack_digest: self.pack_size}
+        return own if self.shared is None else {self.shared.pack_digest: self.shared.pack_size} | own
 
 
 @dataclass(frozen=True, order=True)
@@ -230,8 +245,13 @@ def _format_repo(repo: LockedRepo) -> dict[str, Any]:
         "name": repo.name,
         "commit": repo.commit,
         "tree": repo.tree,
-        "pack": {"digest": repo.pack_digest, "size": repo.pack_size},
+        **_format_pack(repo),
+        **({} if repo.shared is None else {"shared": {"commit": repo.shared.commit, **_format_pack(repo.shared)}}),
     }
+
+
+def _format_pack(packed: LockedRepo | LockedShare) -> dict[str, Any]:
+    return {"pack": {"digest": packed.pack_digest, "size": packed.pack_size}}
 
 
 def _format_fetch(fetch: LockedFetch) -> dict[str, Any]:
@@ -259,18 +279,31 @@ def _parse_blob(row: Fields) -> LockedBlob:
 
 
 def _parse_repo(row: Fields) -> LockedRepo:
-    pack = row.fields("pack")
+    digest, size = _parse_pack(row)
     repo = LockedRepo(
         role=row.choice("role", ROLES),
         name=row.text("name"),
         commit=row.matching("commit", _COMMIT, "a full commit id"),
         tree=row.matching("tree", _COMMIT, "a full tree id"),
-        pack_digest=pack.digest("digest"),
-        pack_size=pack.size("size"),
+        pack_digest=digest,
+        pack_size=size,
+        shared=_parse_share(row.fields("shared")) if row.has("shared") else None,
     )
-    pack.finish()
     row.finish()
     return repo
+
+
+def _parse_share(row: Fields) -> LockedShare:
+    share = LockedShare(row.matching("commit", _COMMIT, "a full commit id"), *_parse_pack(row))
+    row.finish()
+    return share
+
+
+def _parse_pack(row: Fields) -> tuple[Digest, int]:
+    pack = row.fields("pack")
+    found = pack.digest("digest"), pack.size("size")
+    pack.finish()
+    return found
 
 
 def _parse_toolchain(row: Fields) -> LockedToolchain:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from packager.base.errors import InputError, PackError
 from packager.lock.clients import without_credentials
-from packager.lock.ecosystems import web
-from packager.lock.ecosystems.asked import Asked, Sort
-from packager.lock.ecosystems.known import ALIAS_SUFFIX, client_environment, make_ecosystems
+from packager.lock.ecosystems import git, web
+from packager.lock.ecosystems.asked import WHOLE, Asked, Sort
+from packager.lock.ecosystems.known import ALIAS_SUFFIX, alias_of_client, client_environment, make_ecosystems
 from packager.lock.fetch import take
+from packager.lock.git_serving import GitRecorder
 from packager.lock.model import AbsentFetch, LockedBlob, LockedFetch, check_key
 from packager.lock.sources import Source
 from packager.lock.upstream import Expected, Upstream
@@ -50,6 +51,7 @@ class Recorder:
         self._store = store
         self._upstream = upstream or Upstream(clients)
         self._ecosystems = make_ecosystems()
+        self._git = GitRecorder(store, clients.git)
         self._lock = threading.Lock()
         self._key_locks: defaultdict[tuple[str, str], threading.Lock] = defaultdict(threading.Lock)
         self._rows: dict[tuple[str, str], _Row] = {}
@@ -64,37 +66,60 @@ class Recorder:
     def answer(self, request: Request) -> Answer:
         """Answer one request; only GET and HEAD are for fetching."""
         url = web.url_of(request.scheme, request.host, request.port, request.path)
+        try:
+            found = self._git.answer(request, url)
+        except PackError as error:
+            return self._failed(request, url, error)
+        if found is not None:
+            return found
         if request.method not in {"GET", "HEAD"}:
+            with self._lock:
+                self._failures.append(f"{request.method} {url}: only GET and HEAD can be recorded")
             return Answer(405, "text/plain", f"only GET and HEAD can be recorded: {request.method} {url}\n".encode())
         try:
             return self._answer(request, url)
         except PackError as error:
-            with self._lock:
-                self._failures.append(f"{request.method} {url}: {error}")
-            return Answer(502, "text/plain", f"wideswe-pack: {error}\n".encode())
+            return self._failed(request, url, error)
 
     def fetches(self, step: str) -> tuple[LockedFetch, ...]:
         """Return a lock row for each artifact that was taken."""
         with self._lock:
-            rows = sorted(self._rows.values(), key=lambda row: row.blob)
-        return tuple(LockedFetch(step, row.blob, row.media_type, row.purl, "recorded") for row in rows)
+            rows = list(self._rows.values())
+        rows += self._git_rows()
+        ordered = sorted(rows, key=lambda row: row.blob)
+        return tuple(LockedFetch(step, row.blob, row.media_type, row.purl, "recorded") for row in ordered)
 
     def absent(self, step: str) -> tuple[AbsentFetch, ...]:
         """Return a lock row for what registries lack, and for index pages of which nothing was taken."""
         with self._lock:
             shelves = {(alias, self._shelf(alias, key)) for alias, key in self._rows}
+            shelves |= {(alias, WHOLE) for alias, _ in self._rows}
             unused = {page for page, shelf in self._pages.items() if (page[0], shelf) not in shelves}
             return tuple(AbsentFetch(step, alias, key) for alias, key in sorted(self._absent | unused))
 
     def sources(self) -> tuple[Source, ...]:
         """Return where everything was had, for the sources file."""
         with self._lock:
-            return tuple(sorted(Source(row.blob.alias, row.blob.key, row.url) for row in self._rows.values()))
+            rows = list(self._rows.values())
+        rows += self._git_rows()
+        return tuple(sorted(Source(row.blob.alias, row.blob.key, row.url) for row in rows))
 
     def failures(self) -> tuple[str, ...]:
         """Return what could not be answered; a command that succeeded all the same did not need it."""
         with self._lock:
             return tuple(self._failures)
+
+    def _failed(self, request: Request, url: str, error: PackError) -> Answer:
+        with self._lock:
+            self._failures.append(f"{request.method} {url}: {error}")
+        return Answer(502, "text/plain", f"wideswe-pack: {error}\n".encode())
+
+    def _git_rows(self) -> list[_Row]:
+        known = self._ecosystems[git.ALIAS]
+        return [
+            _Row(blob, known.media_type(blob.key), known.purl(blob.key), without_credentials(url))
+            for blob, url in self._git.blobs()
+        ]
 
     def _answer(self, request: Request, url: str) -> Answer:
         ecosystem, asked = self._understand(request, url)
@@ -115,7 +140,12 @@ class Recorder:
             asked = self._claim(ecosystem, url)
             if asked is not None:
                 return ecosystem, asked
-        return None, None
+        return self._told_by_client(request)
+
+    def _told_by_client(self, request: Request) -> tuple[Ecosystem | None, Asked | None]:
+        ecosystem = self._ecosystems.get(alias_of_client(request) or "")
+        asked = None if ecosystem is None else ecosystem.guess(request.path)
+        return (None, None) if asked is None else (ecosystem, asked)
 
     def _claim(self, ecosystem: Ecosystem, url: str) -> Asked | None:
         """Ask an ecosystem whether an address is its own; one whose registry this machine does not know says no."""
@@ -182,5 +212,5 @@ def compare_recordings(first: Iterable[LockedFetch], second: Iterable[LockedFetc
         raise InputError(
             "two recordings of one command differ\n" + "\n".join(faults),
             where=where,
-            hint="pin what the command fetches (a version, a lock file, a commit): it must ask for the same each time",
+            hint="checklist I: pin what the command fetches (a version, a lock file, a commit): the same each time",
         )

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from packager.base.digests import BLOCK_BYTES
 from packager.base.errors import PackError
 from packager.lock.ecosystems import web
-from packager.lock.ecosystems.asked import Asked, Held, Sort
-from packager.lock.ecosystems.known import ALIAS_SUFFIX, client_environment, make_ecosystems
+from packager.lock.ecosystems.asked import WHOLE, Asked, Held, Sort
+from packager.lock.ecosystems.known import ALIAS_SUFFIX, client_environment, make_ecosystems, may_guess
+from packager.lock.git_serving import GitReplay
 from packager.sandbox.fetches import Answer
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Replay:
         self._store = store
         self._ecosystems = make_ecosystems()
         self._fetches = {(fetch.blob.alias, fetch.blob.key): fetch for fetch in fetches}
+        self._git = GitReplay(store, self._fetches.values())
         self._absent = {(row.alias, row.key) for row in absent}
         self._verified: set[str] = set()
         self._unknown: list[str] = []
@@ -44,7 +46,9 @@ class Replay:
         """Answer one request from the lock; what it does not know gets status 599 and a text that names it."""
         url = web.url_of(request.scheme, request.host, request.port, request.path)
         try:
-            answer = self._answer(request, url) if request.method in {"GET", "HEAD"} else None
+            answer = self._from_repository(request, url)
+            if answer is None and request.method in {"GET", "HEAD"}:
+                answer = self._answer(request, url)
         except PackError as error:
             return Answer(500, "text/plain", f"wideswe-pack: {error}\n".encode())
         if answer is not None:
@@ -58,6 +62,13 @@ class Replay:
         with self._lock:
             return tuple(self._unknown)
 
+    def _from_repository(self, request: Request, url: str) -> Answer | None:
+        pack = self._git.locked(request, url)
+        if pack is None:
+            return None
+        self._verify(pack)
+        return self._git.answer(request, url)
+
     def _answer(self, request: Request, url: str) -> Answer | None:
         alias = request.host.removesuffix(ALIAS_SUFFIX)
         if request.host.endswith(ALIAS_SUFFIX) and alias in self._ecosystems:
@@ -67,6 +78,8 @@ class Replay:
         if found is not None:
             return found
         for ecosystem in self._ecosystems.values():
+            if not may_guess(ecosystem.alias, request):
+                continue
             guessed = ecosystem.guess(request.path)
             found = None if guessed is None else self._from_lock(ecosystem, guessed, request)
             if found is not None:
@@ -80,7 +93,7 @@ class Replay:
         held = [
             Held(key, fetch.blob.digest, fetch.blob.size, self._store.path(fetch.blob.digest))
             for (alias, key), fetch in sorted(self._fetches.items())
-            if alias == ecosystem.alias and ecosystem.shelf(Asked(Sort.ARTIFACT, key)) == shelf
+            if alias == ecosystem.alias and shelf in {WHOLE, ecosystem.shelf(Asked(Sort.ARTIFACT, key))}
         ]
         alias_host = request.host == f"{ecosystem.alias}{ALIAS_SUFFIX}"
         if not held and not (ecosystem.always_lists and alias_host):

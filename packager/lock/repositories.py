@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from packager.base.digests import Digest, digest_of_file, hex_of
+from packager.base.digests import digest_of_file
 from packager.base.errors import InputError, IntegrityError
 from packager.lock.git import GitRepository, GitSources, History, snapshot_id
+from packager.lock.git_dependencies import open_packs
 from packager.lock.git_objects import parse_object_id
-from packager.lock.git_runner import make_git_directory
 from packager.lock.git_tree import Pins
-from packager.lock.model import LockedRepo
+from packager.lock.model import LockedRepo, LockedShare
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,18 +30,30 @@ class Checkout:
     repository: GitRepository
     commit: str
     history: History
+    shared: str | None = None
 
     def tree_entries(self, prefix: bytes) -> list[Entry]:
         """Return the files below `prefix`."""
         return self.repository.tree_entries(self.commit, prefix)
 
     def git_entries(self, prefix: bytes) -> list[Entry]:
-        """Return the canonical `.git` below `prefix`."""
-        return self.repository.canonical_git(self.commit, self.history, prefix)
+        """Return the canonical `.git` below `prefix`, without the shared pack if there is one."""
+        return self.repository.canonical_git(self.commit, self.history, prefix, shared=self.shared)
+
+    def shared_entries(self, prefix: bytes) -> list[Entry]:
+        """Return the shared pack in the `.git` below `prefix`, if there is one."""
+        return [] if self.shared is None else self.repository.shared_pack(self.shared, prefix)
 
     def pack(self) -> Path:
         """Return the canonical pack."""
-        for entry in self.git_entries(b""):
+        return self._pack_of(self.git_entries(b""))
+
+    def shared_pack(self) -> Path | None:
+        """Return the shared pack, if there is one."""
+        return None if self.shared is None else self._pack_of(self.shared_entries(b""))
+
+    def _pack_of(self, entries: Iterable[Entry]) -> Path:
+        for entry in entries:
             if entry.path.endswith(b".pack") and isinstance(entry.content, Path):
                 return entry.content
         raise InputError("the repository has no pack", where=self.repository.name)
@@ -72,39 +83,38 @@ class Repositories:
     def original(self, name: str) -> Checkout:
         """Return the checkout as the recipe's own source gives it."""
         source = self._named[name]
-        return Checkout(self.repository(name), source.commit, source.history)
+        history, shared = _history_of(source)
+        return Checkout(self.repository(name), source.commit, history, shared)
 
     def locked(self, repo: LockedRepo) -> Checkout:
         """Return the checkout that the lock pins: from its pack if the store has it, else from the recipe's source."""
-        if not self._store.has(repo.pack_digest, repo.pack_size):
+        if not self.is_here(repo):
             self.fetch(repo)
-        history = self._named[repo.name].history
+        history, shared = _history_of(self._named[repo.name])
         commit = repo.commit if history == "ancestors" else snapshot_id(_object_id(repo.tree))
-        return Checkout(self._from_pack(repo), commit, "ancestors")
+        return Checkout(self._from_packs(repo), commit, "ancestors", shared)
+
+    def is_here(self, repo: LockedRepo) -> bool:
+        """Say whether the store has every locked pack of a repository."""
+        return all(self._store.has(digest, size) for digest, size in repo.packs().items())
 
     def fetch(self, repo: LockedRepo) -> None:
-        """Put the locked pack into the store, made again from the recipe's source."""
-        pack = self.original(repo.name).pack()
-        found = digest_of_file(pack)
-        if found != repo.pack_digest:
-            raise IntegrityError(
-                f"expected the canonical pack {repo.pack_digest}, found {found}",
-                where=repo.name,
-                hint="the lock was made by another version of wideswe-pack; lock again",
-            )
-        self._store.put_file(pack)
+        """Put the locked packs into the store, made again from the recipe's source."""
+        made = self.original(repo.name)
+        packs = [pack for pack in (made.shared_pack(), made.pack()) if pack is not None]
+        for expected, pack in zip(repo.packs(), packs, strict=True):
+            found = digest_of_file(pack)
+            if found != expected:
+                raise IntegrityError(
+                    f"expected the canonical pack {expected}, found {found}",
+                    where=repo.name,
+                    hint="the lock was made by another version of wideswe-pack; lock again",
+                )
+            self._store.put_file(pack)
 
-    def _from_pack(self, repo: LockedRepo) -> GitRepository:
+    def _from_packs(self, repo: LockedRepo) -> GitRepository:
+        directory = open_packs(self._store, *repo.packs())
         root = self._store.root / "git"
-        directory = make_git_directory(root / f"pack-{hex_of(repo.pack_digest)[:32]}.git")
-        name = "pack-" + _pack_hash(self._store, repo.pack_digest)
-        folder = directory.path / "objects" / "pack"
-        with self._store.lock(f"git-{directory.path.name}"):
-            if not (folder / f"{name}.idx").is_file():
-                folder.mkdir(parents=True, exist_ok=True)
-                with self._store.open(repo.pack_digest) as source, (folder / f"{name}.pack").open("wb") as target:
-                    shutil.copyfileobj(source, target, 1 << 20)
-                directory.run_ok("index-pack", str(folder / f"{name}.pack"))
         return GitRepository(repo.name, directory, root, self._store).pinned(self._pins(repo.name))
 
     def _pins(self, name: str) -> Pins:
@@ -117,22 +127,26 @@ def lock_repositories(repositories: Repositories, store: Store, *, targets: Iter
     rows = []
     for name in repositories.names():
         checkout = repositories.original(name)
-        pack = checkout.pack()
-        digest, size = store.put_file(pack)
+        digest, size = store.put_file(checkout.pack())
         role = "target" if name in graded else "context"
         tree = checkout.repository.commit(checkout.commit).tree
-        rows.append(LockedRepo(role, name, checkout.commit, tree, digest, size))
+        rows.append(LockedRepo(role, name, checkout.commit, tree, digest, size, _lock_share(checkout, store)))
     return tuple(rows)
+
+
+def _lock_share(checkout: Checkout, store: Store) -> LockedShare | None:
+    pack = checkout.shared_pack()
+    return None if pack is None or checkout.shared is None else LockedShare(checkout.shared, *store.put_file(pack))
+
+
+def _history_of(source: Target | Context) -> tuple[History, str | None]:
+    """Return which history a repository has, and the commit that its shared part ends at."""
+    history = source.history
+    return (history, None) if isinstance(history, str) else ("ancestors", history.shared)
 
 
 def _object_id(text: str) -> ObjectId:
     return parse_object_id(text, where="lock")
-
-
-def _pack_hash(store: Store, digest: Digest) -> str:
-    with store.path(digest).open("rb") as stream:
-        stream.seek(-20, 2)
-        return stream.read().hex()
 
 
 def refuse_young(recipe: Recipe, times: Mapping[str, int]) -> None:

@@ -16,6 +16,7 @@ from packager.lock.git_pack import PACK_FORMAT_ID
 from packager.lock.model import Lock, LockedBase, LockedToolchain
 from packager.lock.recorder import RECORDER_ID
 from packager.lock.repositories import Repositories, lock_repositories, refuse_young
+from packager.lock.rust_toolchain import resolve_rust
 from packager.lock.toolchains import (
     ArchiveToolchain,
     go_default_proxy,
@@ -93,6 +94,8 @@ class Resolver:
                 self.clients.set_default("goproxy", proxy)
         for version in _wished(target.toolchain.node for target in recipe.targets):
             rows += resolve_node(version, upstream, self.store, architecture=architecture)
+        for version in _wished(target.toolchain.rust for target in recipe.targets):
+            rows += resolve_rust(version, upstream, self.store, architecture=architecture)
         for archive in [target.toolchain.archive for target in recipe.targets if target.toolchain.archive]:
             digest = parse_digest(f"sha256:{archive.sha256}", where="toolchain.archive")
             rows += resolve_archive(

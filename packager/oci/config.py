@@ -87,4 +87,6 @@ def _texts(container: dict[str, Any], key: str, *, where: str) -> tuple[str, ...
     texts = [] if value is None else expect_list(value, where=place)
     if not all(isinstance(text, str) for text in texts):
         raise InputError("expected a list of texts", where=place)
+    if any("\0" in text for text in texts):
+        raise InputError("expected texts without NUL", where=place)
     return tuple(texts)

@@ -1,206 +1,177 @@
-"""OCI image layouts, as a directory or one tar, that `docker load` reads too (image-spec, image-layout.md).
+"""OCI image layouts that anybody may have written, as one tar or a folder: what lies in them, and how long it is.
 
-Beside `oci-layout`, `index.json` and `blobs/` there is Docker's `manifest.json`, which points at the same blobs.
+Nothing is believed: links, other kinds of files, names that have no place in a layout and names that come twice are
+refused (a folder's links are not followed), and whoever reads a blob has to hash it (image-spec, image-layout.md).
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
-from dataclasses import dataclass, replace
+import re
+import stat
 from typing import IO, TYPE_CHECKING, Protocol
 
-from packager.base.canonical import LIMIT_BYTES, format_canonical
-from packager.base.digests import BLOCK_BYTES, Digest, hex_of, parse_digest
-from packager.base.errors import InputError
-from packager.base.files import write_atomic
-from packager.oci.entries import Entry, Kind, file_entry, show_path
-from packager.oci.manifest import INDEX_TYPES, Index, Manifest, format_index, parse_index, parse_manifest
+from packager.base.digests import Digest, hex_of
+from packager.base.errors import InputError, IntegrityError
+from packager.oci.entries import Kind, show_path
 from packager.oci.tar_reader import read_tar
-from packager.oci.tar_writer import write_tar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from packager.oci.descriptor import Descriptor
-    from packager.oci.layer import BlobWriter
+    from _typeshed import WriteableBuffer
 
 REF_NAME = "org.opencontainers.image.ref.name"
 CONTAINERD_NAME = "io.containerd.image.name"
-LAYOUT_FILE = b"oci-layout"
-INDEX_FILE = b"index.json"
-DOCKER_FILE = b"manifest.json"
+LAYOUT_FILE = "oci-layout"
+INDEX_FILE = "index.json"
+DOCKER_FILE = "manifest.json"
+BLOBS = "blobs/sha256/"
 LAYOUT_BYTES = b'{"imageLayoutVersion":"1.0.0"}'
+LAYOUT_VERSION = "1.0.0"
 
-_BLOBS = b"blobs/sha256/"
-
-
-class LayoutSource(Protocol):
-    """Where the blobs of a layout come from (the store)."""
-
-    def read(self, digest: Digest, limit: int) -> bytes:
-        """Return a small blob, verified."""
-
-    def path(self, digest: Digest) -> Path:
-        """Return the file of a blob."""
-
-    def open(self, digest: Digest, /) -> IO[bytes]:
-        """Open a blob that is verified while it is read."""
+MAX_FILES = 200_000
+_NAME = re.compile(r"oci-layout|index\.json|manifest\.json|blobs/sha256/[0-9a-f]{64}", re.ASCII)
+_FOLDERS = ("blobs", "blobs/sha256")
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
-class LayoutSink(Protocol):
-    """Where the blobs of a layout go (the store)."""
+class Layout(Protocol):
+    """The files of a layout by name, with their sizes."""
 
-    def writer(self, expected: Digest | None = None, size: int | None = None) -> AbstractContextManager[BlobWriter]:
-        """Open a writer that refuses other bytes than the expected ones."""
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The sizes by name."""
 
-
-@dataclass(frozen=True)
-class NamedImage:
-    """A manifest and the name that it has in the layout (empty: none), for example `localhost/suite/task:v1`."""
-
-    name: str
-    manifest: Descriptor
+    def open(self, name: str) -> IO[bytes]:
+        """Open one of them; it ends after its size, or raises IntegrityError if it is shorter."""
 
 
-def write_layout(images: Sequence[NamedImage], store: LayoutSource, target: Path) -> None:
-    """Write an OCI layout directory; every blob is verified while it is copied."""
-    contents = _contents(images, store)
-    for digest in contents.blobs:
-        _copy_blob(store, digest, target / "blobs" / "sha256" / hex_of(digest))
-    for name, data in contents.files.items():
-        write_atomic(target / os.fsdecode(name), data)
+def blob_name(digest: Digest) -> str:
+    """Return the name of a blob's file."""
+    return BLOBS + hex_of(digest)
 
 
-def write_archive(images: Sequence[NamedImage], store: LayoutSource, sink: Callable[[bytes], object]) -> None:
-    """Write the same layout as one canonical tar."""
-    contents = _contents(images, store)
-    entries = [file_entry(name, data) for name, data in contents.files.items()]
-    for digest in contents.blobs:
-        _verify(store, digest)
-        path = store.path(digest)
-        name = _BLOBS + hex_of(digest).encode()
-        entries.append(Entry(name, Kind.FILE, 0o644, size=path.stat().st_size, content=path))
-    write_tar(entries, sink)
+def read_small(layout: Layout, name: str, *, limit: int) -> bytes:
+    """Return the bytes of a file; one that is missing or larger than `limit` is an InputError."""
+    size = layout.sizes.get(name)
+    if size is None:
+        raise InputError(f"expected an OCI layout, found no {name}", where="layout")
+    if size > limit:
+        raise InputError(f"expected at most {limit} bytes, found {size}", where=name)
+    with layout.open(name) as stream:
+        return stream.read()
 
 
-def read_layout(source: Path, store: LayoutSink) -> list[NamedImage]:
-    """Copy all blobs of a layout directory into the store, verified; return the images that its index names."""
-    folder = source / "blobs" / "sha256"
-    for path in sorted(folder.iterdir()):
-        with _open_plain(path) as stream:
-            _take_blob(path.name, stream.read, store)
-    with _open_plain(source / "index.json") as stream:
-        return _named(stream.read(LIMIT_BYTES + 1))
-
-
-def read_archive(stream: IO[bytes], store: LayoutSink) -> list[NamedImage]:
-    """Copy all blobs of a layout tar into the store, verified; return the images that its index names."""
-    index: bytes | None = None
-    for entry, reader in read_tar(stream):
-        if entry.kind is Kind.DIR:
-            continue
-        if entry.kind is not Kind.FILE:
-            raise InputError("expected files and directories only", where=show_path(entry.path))
-        if entry.path.startswith(_BLOBS):
-            _take_blob(os.fsdecode(entry.path[len(_BLOBS) :]), reader.read, store)
-        elif entry.path == INDEX_FILE:
-            index = reader.read(LIMIT_BYTES + 1)
-    if index is None:
-        raise InputError("expected an OCI layout, found no index.json", where="archive")
-    return _named(index)
-
-
-@dataclass(frozen=True)
-class _Contents:
-    files: dict[bytes, bytes]
-    blobs: list[Digest]
-
-
-def _contents(images: Sequence[NamedImage], store: LayoutSource) -> _Contents:
-    blobs: dict[Digest, None] = {}
-    docker: list[dict[str, object]] = []
-    for image in images:
-        manifests = [manifest for _, manifest in _walk(image.manifest, store, blobs)]
-        if len(manifests) == 1 and manifests[0].artifact_type is None:
-            docker.append(_docker_entry(image.name, manifests[0]))
-    index = Index(tuple(_annotate(image) for image in images))
-    files = {
-        LAYOUT_FILE: LAYOUT_BYTES,
-        INDEX_FILE: format_index(index),
-        DOCKER_FILE: format_canonical(docker),
-    }
-    return _Contents(files, sorted(blobs))
-
-
-def _walk(top: Descriptor, store: LayoutSource, blobs: dict[Digest, None]) -> Iterator[tuple[Descriptor, Manifest]]:
-    """Yield the manifests below a descriptor and note every blob on the way."""
-    blobs[top.digest] = None
-    data = store.read(top.digest, LIMIT_BYTES)
-    if top.media_type in INDEX_TYPES:
-        for child in parse_index(data, where=top.digest).manifests:
-            yield from _walk(child, store, blobs)
+@contextlib.contextmanager
+def open_layout(path: Path) -> Iterator[Layout]:
+    """Open a layout: a folder, or else a tar; its files are looked through, but not read."""
+    if path.is_dir():
+        yield _Folder(path)
         return
-    manifest = parse_manifest(data, where=top.digest)
-    blobs.update((blob.digest, None) for blob in (manifest.config, *manifest.layers))
-    yield top, manifest
-
-
-def _annotate(image: NamedImage) -> Descriptor:
-    if not image.name:
-        return image.manifest
-    names = {REF_NAME: image.name.rpartition(":")[2], CONTAINERD_NAME: image.name}
-    return replace(image.manifest, annotations={**image.manifest.annotations, **names})
-
-
-def _docker_entry(name: str, manifest: Manifest) -> dict[str, object]:
-    return {
-        "Config": f"blobs/sha256/{hex_of(manifest.config.digest)}",
-        "RepoTags": [name] if name else [],
-        "Layers": [f"blobs/sha256/{hex_of(layer.digest)}" for layer in manifest.layers],
-    }
-
-
-def _named(data: bytes) -> list[NamedImage]:
-    manifests = parse_index(data, where="index.json").manifests
-    return [
-        NamedImage(image.annotations.get(CONTAINERD_NAME) or image.annotations.get(REF_NAME, ""), image)
-        for image in manifests
-    ]
-
-
-def _take_blob(name: str, read: Callable[[int], bytes], store: LayoutSink) -> None:
-    digest = parse_digest(f"sha256:{name}", where=f"blobs/sha256/{name[:80]}")
-    with store.writer(digest) as out:
-        while block := read(BLOCK_BYTES):
-            out.write(block)
-        out.commit()
-
-
-def _copy_blob(store: LayoutSource, digest: Digest, target: Path) -> None:
-    if target.is_file():
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.part")
     try:
-        with store.open(digest) as stream, temporary.open("wb") as out:
-            while block := stream.read(BLOCK_BYTES):
-                out.write(block)
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _verify(store: LayoutSource, digest: Digest) -> None:
-    with store.open(digest) as stream:
-        while stream.read(BLOCK_BYTES):
-            pass
-
-
-def _open_plain(path: Path) -> IO[bytes]:
-    """Open a file of a layout that somebody else wrote; a link could point at any file of this machine."""
-    try:
-        return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb", buffering=0)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        raise InputError(f"cannot be read as a plain file: {error.strerror}", where=path.name) from error
+        raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from error
+    with os.fdopen(descriptor, "rb", buffering=0) as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise InputError("expected a file or a folder, found something else", where=str(path))
+        yield _Tar(stream)
+
+
+class _Tar:
+    """A layout in a tar."""
+
+    def __init__(self, stream: io.FileIO) -> None:
+        self._stream = stream
+        self._length = os.fstat(stream.fileno()).st_size
+        self._starts: dict[str, int] = {}
+        self.sizes: dict[str, int] = {}
+        for entry, _ in read_tar(stream, skip=self._pass_over):
+            name = show_path(entry.path)
+            if entry.kind is Kind.DIR and name in _FOLDERS:
+                continue
+            if entry.kind is not Kind.FILE:
+                raise InputError("expected files and directories only", where=name)
+            _add(self.sizes, name, entry.size)
+            self._starts[name] = stream.tell()
+
+    def open(self, name: str) -> IO[bytes]:
+        piece = _Piece(os.dup(self._stream.fileno()), self._starts[name], self.sizes[name], name)
+        return io.BufferedReader(piece, 1 << 20)
+
+    def _pass_over(self, stream: IO[bytes], count: int) -> None:
+        if stream.tell() + count > self._length:
+            raise IntegrityError("the tar ends inside a file", where="layer")
+        stream.seek(count, os.SEEK_CUR)
+
+
+class _Folder:
+    """A layout in a folder; what changes in it later is met as a file of another size or digest."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.sizes: dict[str, int] = {}
+        for path in sorted(_walk(root)):
+            _add(self.sizes, path.relative_to(root).as_posix(), path.lstat().st_size)
+
+    def open(self, name: str) -> IO[bytes]:
+        path = self._root / name
+        try:
+            descriptor = os.open(path, _READ)
+        except OSError as error:
+            raise InputError(f"cannot be read as a plain file: {error.strerror}", where=name) from error
+        return io.BufferedReader(_Piece(descriptor, 0, self.sizes[name], name), 1 << 20)
+
+
+def _walk(root: Path) -> Iterator[Path]:
+    for folder in (root, *(root / name for name in _FOLDERS)):
+        if folder != root and (folder.is_symlink() or not folder.is_dir()):
+            raise InputError("expected a folder, found something else", where=folder.relative_to(root).as_posix())
+        for path in folder.iterdir():
+            name = path.relative_to(root).as_posix()
+            if stat.S_ISREG(path.lstat().st_mode):
+                yield path
+            elif name not in _FOLDERS:
+                raise InputError("expected files and directories only", where=name)
+
+
+def _add(sizes: dict[str, int], name: str, size: int) -> None:
+    if _NAME.fullmatch(name) is None:
+        raise InputError("has no place in an OCI layout", where=name[:200])
+    if name in sizes:
+        raise InputError("is there twice: tools would disagree about which one counts", where=name)
+    if len(sizes) == MAX_FILES:
+        raise InputError(f"expected at most {MAX_FILES} files, found more", where="layout")
+    sizes[name] = size
+
+
+class _Piece(io.RawIOBase):
+    """A range of a file, read by position, so that several can be open at once; owns its descriptor."""
+
+    def __init__(self, descriptor: int, start: int, size: int, name: str) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+        self._position = start
+        self._left = size
+        self._name = name
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        view = memoryview(buffer).cast("B")[: self._left]
+        count = os.preadv(self._descriptor, [view], self._position) if view else 0
+        if view and not count:
+            raise IntegrityError(f"ends {self._left} bytes early", where=self._name)
+        self._position += count
+        self._left -= count
+        return count
+
+    def close(self) -> None:
+        if not self.closed:
+            os.close(self._descriptor)
+        super().close()

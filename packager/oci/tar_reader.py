@@ -18,7 +18,7 @@ from packager.oci.entries import OPAQUE_NAME, WHITEOUT_PREFIX, Entry, Kind, show
 from packager.oci.tar_writer import CAPABILITY_RECORD, RECORD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 MAX_PATH = 4096
 MAX_META = 1 << 20
@@ -48,8 +48,13 @@ class EntryReader:
         return data
 
 
-def read_tar(stream: IO[bytes]) -> Iterator[tuple[Entry, EntryReader]]:
-    """Yield each entry and a reader of its bytes, to the end of the stream; a bad tar raises InputError."""
+def read_tar(
+    stream: IO[bytes], *, skip: Callable[[IO[bytes], int], None] | None = None
+) -> Iterator[tuple[Entry, EntryReader]]:
+    """Yield each entry and a reader of its bytes, to the end of the stream; a bad tar raises InputError.
+
+    `skip` passes over bytes that nobody asked for (by default they are read); it must raise where the stream ends.
+    """
     pending: dict[bytes, bytes] = {}
     while (header := _read_header(stream)) is not None:
         kind = header[156:157]
@@ -63,7 +68,7 @@ def read_tar(stream: IO[bytes]) -> Iterator[tuple[Entry, EntryReader]]:
         reader = EntryReader(stream, body)
         if entry is not None:
             yield entry, reader
-        _skip(stream, reader.left + -body % RECORD)
+        (skip or _skip)(stream, reader.left + -body % RECORD)
 
 
 def _read_header(stream: IO[bytes]) -> bytes | None:

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING
 from packager.base.digests import BLOCK_BYTES
 from packager.base.errors import InputError
 from packager.oci.capability import read_capability
-from packager.oci.dropped import DROPPED, Dropped
+from packager.oci.dropped import DROPPED, NOTHING_DROPPED, Dropped
 from packager.oci.entries import WHITEOUT_PREFIX, Entry, InOrder, Kind, missing_ancestors, show_path, sort_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+MAX_FILE_BYTES = 64 << 30
+"""No layer with a larger file could be unpacked again (unpack.DEFAULT_LIMIT)."""
 
 OPAQUE_ATTRIBUTES = ("trusted.overlay.opaque", "user.overlay.opaque")
 _REFUSED_ATTRIBUTES = tuple(
@@ -37,6 +40,16 @@ def scan_tree(root: Path, dropped: Dropped = DROPPED) -> InOrder:
     links: dict[tuple[int, int], bytes] = {}
     nodes = _walk(os.fsencode(root), b"", dropped)
     return InOrder(_entry_of(node, node.place, links) for node in nodes)
+
+
+def scan_layer(root: Path) -> InOrder:
+    """Return every entry of a layer as it lies unpacked for overlayfs: its whiteouts are devices without a number."""
+    links: dict[tuple[int, int], bytes] = {}
+    nodes = _walk(os.fsencode(root), b"", NOTHING_DROPPED)
+    return InOrder(
+        Entry(node.path, Kind.WHITEOUT) if _is_overlay_whiteout(node.status) else _entry_of(node, node.place, links)
+        for node in nodes
+    )
 
 
 def diff_trees(lower: Path | None, merged: Path, *, upper: Path | None = None) -> list[Entry]:
@@ -163,6 +176,12 @@ def _entry_of(node: _Node, place: bytes, links: dict[tuple[int, int], bytes]) ->
         )
     bits = stat.S_IMODE(mode)
     if stat.S_ISREG(mode):
+        if status.st_size > MAX_FILE_BYTES:
+            raise InputError(
+                f"expected a file of at most {MAX_FILE_BYTES >> 30} GiB, found one of {status.st_size >> 30} GiB",
+                where=show_path(path),
+                hint="a sparse file has its whole length in a layer: delete it in the step that makes it",
+            )
         if status.st_nlink > 1:
             first = links.setdefault((status.st_dev, status.st_ino), path)
             if first != path:

@@ -58,7 +58,8 @@ def _text(pattern: str, expected: str, *, hint: str = "", limit: int = 100) -> A
     return Annotated[str, _matching(pattern, expected, hint=hint, limit=limit), _schema(pattern, maxLength=limit)]
 
 
-def _commit(value: str) -> str:
+def check_commit(value: str) -> str:
+    """Return a commit's full id, or raise the fault to show for it."""
     if re.fullmatch(r"[0-9a-f]{40}", value):
         return value
     if re.fullmatch(r"[0-9a-fA-F]{40}", value):
@@ -183,7 +184,7 @@ else:
         WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}}),
     ]
 
-Commit = Annotated[str, AfterValidator(_commit), _schema("[0-9a-f]{40}")]
+Commit = Annotated[str, AfterValidator(check_commit), _schema("[0-9a-f]{40}")]
 Repository = Annotated[str, AfterValidator(_repository), _schema(r"https://[^\s@]+")]
 Instant = Annotated[str, AfterValidator(_instant), WithJsonSchema({"type": "string", "format": "date-time"})]
 Glob = Annotated[str, AfterValidator(_guarded(parse_glob)), _schema(_RELATIVE)]

@@ -4,7 +4,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    PrivateAttr,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from packager.base.canonical import format_canonical
@@ -37,13 +47,15 @@ from packager.recipe.fields import (
     Template,
     Version,
     Workdir,
+    check_commit,
+    fault,
 )
 
 SCHEMA = "wideswe-recipe/1"
 
 ResultKind = Literal["junit-xml", "gotest-json", "tap"]
 Report = Literal["stdout", "file"]
-History = Literal["none", "ancestors"]
+HistoryKind = Literal["none", "ancestors"]
 How = Literal["pip-editable", "go-replace", "node-modules", "checkout"]
 Platform = Literal["linux/amd64", "linux/arm64"]
 
@@ -75,6 +87,7 @@ class Toolchain(_Value):
 
     go: Version | None = None
     node: Version | None = None
+    rust: Version | None = None
     archive: Archive | None = None
 
 
@@ -94,6 +107,49 @@ class Hidden(_Value):
     commit: Commit | None = None
     paths: Globs = ()
     files: RecipeFolder | None = None
+
+
+class SharedHistory(_Value):
+    """All ancestors, in two packs: those of the commit named here, a layer for every task that names it; and the rest.
+
+    What a task's layers look like must never depend on other tasks: this commit and nothing else divides them.
+    """
+
+    shared: Commit
+
+
+def _history(value: object) -> object:
+    if value in ("none", "ancestors") or isinstance(value, SharedHistory):
+        return value
+    if isinstance(value, dict) and set(value) == {"shared"} and isinstance(value["shared"], str):
+        return SharedHistory(shared=check_commit(value["shared"]))
+    shown = repr(value)[:120] if isinstance(value, str) else "something else"
+    raise fault(f"expected 'none', 'ancestors' or a shared commit, found {shown}", "such as {shared: COMMIT}")
+
+
+def _plain_history(value: HistoryKind | SharedHistory) -> object:
+    return value if isinstance(value, str) else {"shared": value.shared}
+
+
+History = Annotated[
+    HistoryKind | SharedHistory,
+    PlainValidator(_history),
+    PlainSerializer(_plain_history, return_type=object),
+    WithJsonSchema(
+        {
+            "title": "History",
+            "anyOf": [
+                {"type": "string", "enum": ["none", "ancestors"]},
+                {
+                    "type": "object",
+                    "properties": {"shared": {"type": "string", "pattern": "^(?:[0-9a-f]{40})$"}},
+                    "required": ["shared"],
+                    "additionalProperties": False,
+                },
+            ],
+        }
+    ),
+]
 
 
 class TargetTests(_Value):
@@ -141,7 +197,7 @@ class Context(_Value):
     repo: Repository | None = None
     bundle: RecipeFile | None = None
     commit: Commit
-    history: History = "none"
+    history: HistoryKind = "none"
     empty_submodules: Globs = ()
 
 

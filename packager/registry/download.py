@@ -51,17 +51,20 @@ class Download:
         self.meter.reach(self.blob.size)
 
     def _fetch(self) -> None:
-        """Receive the blob; bytes that came in pieces and are wrong are dropped once, since a piece may be old."""
         with Partial(self.store, self.blob) as partial:
-            if self._receive(partial) and partial.digest() != self.blob.digest:
-                partial.restart()
-                self._receive(partial)
-            found = partial.digest()
-            if found != self.blob.digest:
-                partial.restart()
-                reason = f"expected {self.blob.digest}, found {found} ({self.blob.size} bytes)"
-                raise IntegrityError(reason, where=self.where)
+            self.complete(partial)
             partial.promote()
+
+    def complete(self, partial: Partial) -> None:
+        """Receive and verify; bytes that came in pieces and are wrong are dropped once, since a piece may be old."""
+        if self._receive(partial) and partial.digest() != self.blob.digest:
+            partial.restart()
+            self._receive(partial)
+        found = partial.digest()
+        if found != self.blob.digest:
+            partial.restart()
+            reason = f"expected {self.blob.digest}, found {found} ({self.blob.size} bytes)"
+            raise IntegrityError(reason, where=self.where)
 
     def _receive(self, partial: Partial) -> bool:
         """Receive until all bytes are there; return whether they came in more than one piece."""

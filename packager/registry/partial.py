@@ -70,6 +70,10 @@ class Partial:
         self._hash = hashlib.sha256()
         self.size = 0
 
+    def drop(self) -> None:
+        """Delete the file; what it held is not needed any more."""
+        self.path.unlink(missing_ok=True)
+
     def promote(self) -> None:
         """Make the complete file a blob of the store; it must be what its digest and size say."""
         if (self.size, self.digest()) != (self._blob.size, self._blob.digest):

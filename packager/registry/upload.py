@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 CHUNK_BYTES = 64 << 20
 """Blobs up to this size go in one piece; larger ones in pieces of it, so that a lost connection costs one piece."""
 
+_MOST_CHUNK_BYTES = 1 << 40
 _RANGE = re.compile(r"(?:bytes=)?0-([0-9]{1,19})")
 _CREATED, _ACCEPTED, _MISSING, _BAD_RANGE = 201, 202, 404, 416
 
@@ -53,6 +54,14 @@ class FilePart:
             raise IntegrityError(
                 f"expected {self.size} bytes from {self.start}, found {left} less", where=str(self.path)
             )
+
+
+@dataclass(frozen=True)
+class Session:
+    """An open upload: where it goes on, and how large the pieces are (a registry may want them larger than we do)."""
+
+    location: str
+    chunk_bytes: int
 
 
 @dataclass(frozen=True)
@@ -90,13 +99,13 @@ class Upload:
         raise AssertionError("unreachable")
 
     def _run_once(self) -> None:
-        if not self._is_there():
-            location = self.start()
-            if location is not None:
-                self._send(location)
+        if not self.is_there():
+            session = self.start()
+            if session is not None:
+                self._send(session)
         self.meter.reach(self.blob.size)
 
-    def _is_there(self) -> bool:
+    def is_there(self) -> bool:
         """Ask for the blob's head; what is there under the digest must have the right size."""
         url = self.client.url(self.repository, f"blobs/{self.blob.digest}")
         call = Call("HEAD", url, self.where, pull_scope(self.repository))
@@ -108,8 +117,8 @@ class Upload:
             raise IntegrityError(f"the registry holds {size[:19]} bytes, expected {self.blob.size}", where=self.where)
         return True
 
-    def start(self) -> str | None:
-        """Open an upload session and return its location, or None if the blob could be mounted instead."""
+    def start(self) -> Session | None:
+        """Open an upload session, or return None if the blob could be mounted instead."""
         source = self.mount_from if self.mount_from != self.repository else None
         query = f"?mount={self.blob.digest}&from={source}" if source else ""
         url = self.client.url(self.repository, f"blobs/uploads/{query}")
@@ -124,12 +133,13 @@ class Upload:
             plain = Call("POST", url.partition("?")[0], self.where, push_scope(self.repository), idempotent=False)
             response = self.client.exchange.ask(plain, wanted={_ACCEPTED})
         with response:
-            return None if response.status == _CREATED else self._location(response, url)
+            if response.status == _CREATED:
+                return None
+            return Session(self._location(response, url), max(self.chunk_bytes, _least_chunk(response)))
 
-    def _send(self, location: str) -> None:
-        whole = self.blob.size <= self.chunk_bytes
-        if not whole:
-            location = self._send_chunks(location)
+    def _send(self, session: Session) -> None:
+        whole = self.blob.size <= session.chunk_bytes
+        location = session.location if whole else self._send_chunks(session)
         body: bytes | Body = FilePart(self.path, 0, self.blob.size, self.meter) if whole else b""
         mark = "&" if "?" in location else "?"
         url = f"{location}{mark}digest={self.blob.digest}"
@@ -140,13 +150,14 @@ class Upload:
         if is_digest(claimed) and claimed != self.blob.digest:
             raise IntegrityError(f"expected it to be stored, found {claimed}", where=self.where)
 
-    def _send_chunks(self, location: str) -> str:
+    def _send_chunks(self, session: Session) -> str:
         """Send all bytes in pieces, going on where the registry says it is after a lost one; return the location."""
         pacing = self.client.exchange.pacing
-        offset, failures = 0, 0
+        location, offset, failures = session.location, 0, 0
         while offset < self.blob.size:
+            size = min(session.chunk_bytes, self.blob.size - offset)
             try:
-                location, offset = self._send_chunk(location, offset), min(offset + self.chunk_bytes, self.blob.size)
+                location, offset = self._send_chunk(location, offset, size), offset + size
                 failures = 0
             except WorldError as error:
                 failures += 1
@@ -157,8 +168,7 @@ class Upload:
                 location, offset = self._ask_progress(location)
         return location
 
-    def _send_chunk(self, location: str, offset: int) -> str:
-        size = min(self.chunk_bytes, self.blob.size - offset)
+    def _send_chunk(self, location: str, offset: int, size: int) -> str:
         headers = {"Content-Type": "application/octet-stream", "Content-Range": f"{offset}-{offset + size - 1}"}
         body = FilePart(self.path, offset, size, self.meter)
         call = Call("PATCH", location, self.where, push_scope(self.repository), headers, body, idempotent=False)
@@ -200,6 +210,12 @@ def _received(response: Response) -> int | None:
     """Return how many bytes a session holds; `0-0` stands for none (distribution says so, and one byte too)."""
     match = _RANGE.fullmatch(response.headers.get("Range", ""))
     return None if match is None else int(match[1]) + 1
+
+
+def _least_chunk(response: Response) -> int:
+    """Return how small a piece may be (distribution-spec, OCI-Chunk-Min-Length); nonsense means any size."""
+    text = response.headers.get("OCI-Chunk-Min-Length", "")
+    return min(int(text[:19]), _MOST_CHUNK_BYTES) if text.isascii() and text.isdigit() else 0
 
 
 def _is_lost_session(error: WorldError) -> bool:

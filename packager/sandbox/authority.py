@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cryptography import x509
 
-_BEFORE = dt.timedelta(days=2)
+_BEFORE = dt.timedelta(
+    days=800
+)  # clients must believe it also when our own clock is ahead of theirs, as in `reproduce`
 _AFTER = dt.timedelta(days=30)
 
 

@@ -25,11 +25,15 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer: status, media type, and a body as bytes or as a file to stream; the proxy serves byte ranges."""
+    """One answer: status, media type, and a body as bytes or as a file to stream; the proxy serves byte ranges.
+
+    What stands in `before` is sent before the body; such an answer has no ranges.
+    """
 
     status: int
     media_type: str = "application/octet-stream"
     body: bytes | Path = b""
+    before: bytes = b""
 
 
 class FetchSource(Protocol):

@@ -15,7 +15,7 @@ from packager.sandbox import kernel
 from packager.sandbox.cgroup_mounts import mount_missing_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _ALL_IDS = 1 << 32
 _NEEDED_IDS = 65_535
@@ -53,6 +53,22 @@ def prepare_process() -> None:
         ) from error
     mount_missing_groups()
     _state["prepared"] = True
+
+
+def enter_identity_namespace(count: int = _NEEDED_IDS + 1) -> None:
+    """Become root of a new user namespace that has the first `count` ids as they are; only root of the machine may.
+
+    What is done there is done as by a rootless user, on files that stay the same owners'.
+    """
+    _enter_mapped(lambda pid: _map_identically(pid, f"0 0 {count}"))
+
+
+def _map_identically(pid: int, row: str) -> None:
+    try:
+        for name in ("uid_map", "gid_map"):
+            Path(f"/proc/{pid}/{name}").write_text(row)
+    except OSError as error:
+        raise WorldError(f"no identity map: {error.strerror}") from error
 
 
 def reach_own_ids() -> None:
@@ -157,12 +173,18 @@ def _enter_user_namespace() -> None:
                 f"program not found: {program}", where="native engine as a plain user", hint="install uidmap"
             )
         commands.append([path, str(os.getpid()), *map_arguments(own, subordinate_ranges(kind))])
+    _enter_mapped(lambda _: [run_ok(command) for command in commands])
+
+
+def _enter_mapped(write_maps: Callable[[int], object]) -> None:
+    """Move into a new user namespace and become its root; a child that stays outside maps the ids of this process."""
     ready, go = os.pipe()
     heard, say = os.pipe()
+    this = os.getpid()
     helper = os.fork()
     if helper == 0:
         os.close(go)
-        os._exit(_write_maps(ready, say, commands))
+        os._exit(_write_maps(ready, say, lambda: write_maps(this)))
     os.close(ready)
     os.close(say)
     try:
@@ -190,13 +212,12 @@ def _enter_user_namespace() -> None:
     os.setresuid(0, 0, 0)
 
 
-def _write_maps(ready: int, say: int, commands: Sequence[Sequence[str]]) -> int:
+def _write_maps(ready: int, say: int, write_maps: Callable[[], object]) -> int:
     """Run in a child that stays outside, once the parent is inside: only from there may ids be mapped."""
     if not os.read(ready, 1):
         return 1
     try:
-        for command in commands:
-            run_ok(command)
+        write_maps()
     except PackError as error:
         with suppress(OSError):
             os.write(say, error.reason.encode())

@@ -145,10 +145,10 @@ class Proxy:
 
 def _send(connection: socket.socket, head: Head | None, answer: Answer, *, keep: bool) -> None:
     """Send an answer, or the part of it that was asked for; a file is streamed."""
-    size = answer.body.stat().st_size if isinstance(answer.body, Path) else len(answer.body)
+    size = len(answer.before) + (answer.body.stat().st_size if isinstance(answer.body, Path) else len(answer.body))
     status, span = answer.status, (0, size)
     lines = [f"Content-Type: {answer.media_type}", f"Connection: {'keep-alive' if keep else 'close'}"]
-    if status == HTTPStatus.OK and head is not None:
+    if status == HTTPStatus.OK and head is not None and not answer.before:
         lines.append("Accept-Ranges: bytes")
         try:
             wanted = find_range(head, size)
@@ -165,9 +165,9 @@ def _send(connection: socket.socket, head: Head | None, answer: Answer, *, keep:
     if status in _WITHOUT_BODY or (head is not None and head.method == "HEAD") or span[0] == span[1]:
         connection.sendall(first)
     elif isinstance(answer.body, Path):
-        _send_file(connection, first, answer.body, span)
+        _send_file(connection, first + answer.before, answer.body, (span[0], span[1] - len(answer.before)))
     else:
-        connection.sendall(first + answer.body[span[0] : span[1]])
+        connection.sendall(first + (answer.before + answer.body)[span[0] : span[1]])
 
 
 def _reason(status: int) -> str:

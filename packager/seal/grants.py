@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 GRANT_TYPE = "application/vnd.wideswe.key-grant.v1"
 GRANT_LAYER_TYPE = "application/vnd.wideswe.key-grant.v1+age"
+MAX_GRANTS = 256
+"""In one artifact."""
 _MANIFEST_LIMIT_BYTES = 1 << 20
 
 
@@ -35,6 +37,48 @@ def put_grant(store: Store, subject: Descriptor, grant: bytes) -> Descriptor:
     manifest = format_manifest(Manifest(EMPTY_DESCRIPTOR, (layer,), artifact_type=GRANT_TYPE, subject=subject))
     store.put(manifest)
     return describe(MEDIA_MANIFEST, manifest)
+
+
+def add_grants(
+    store: Store, subject: Descriptor, known: Iterable[Descriptor], grants: Iterable[bytes]
+) -> list[Descriptor]:
+    """Return an image's grant artifacts with more grants: all that can be read go into one artifact, each once.
+
+    Stock readers of referrers see the first page only, so there should be few. Those that cannot be read stay as
+    they are: they may be others'.
+    """
+    layers: dict[str, Descriptor] = {}
+    kept: list[Descriptor] = []
+    for descriptor in known:
+        found = _read_layers(store, descriptor)
+        if not found:
+            kept.append(descriptor)
+        layers |= {layer.digest: layer for layer in found}
+    for grant in grants:
+        layer = Descriptor(GRANT_LAYER_TYPE, store.put(grant), len(grant))
+        layers[layer.digest] = layer
+    store.put(EMPTY_BYTES)
+    every = [layers[digest] for digest in sorted(layers)]
+    for start in range(0, len(every), MAX_GRANTS):
+        part = tuple(every[start : start + MAX_GRANTS])
+        manifest = format_manifest(Manifest(EMPTY_DESCRIPTOR, part, artifact_type=GRANT_TYPE, subject=subject))
+        store.put(manifest)
+        kept.append(describe(MEDIA_MANIFEST, manifest))
+    return kept
+
+
+def count_grants(store: Store, grants: Iterable[Descriptor]) -> int:
+    """Return how many grants an image's grant artifacts hold; one that cannot be read counts as one."""
+    return sum(len(_read_layers(store, descriptor)) or 1 for descriptor in grants)
+
+
+def _read_layers(store: Store, descriptor: Descriptor) -> tuple[Descriptor, ...]:
+    try:
+        manifest = parse_manifest(store.read(descriptor.digest, _MANIFEST_LIMIT_BYTES))
+    except (InputError, IntegrityError, WorldError):
+        return ()
+    ours = manifest.artifact_type == GRANT_TYPE
+    return tuple(layer for layer in manifest.layers if ours and layer.media_type == GRANT_LAYER_TYPE)
 
 
 def open_grants(store: Store, grants: Iterable[Descriptor], evaluators: str) -> Identity:
@@ -54,7 +98,7 @@ def open_grants(store: Store, grants: Iterable[Descriptor], evaluators: str) -> 
             found.take(store, layer, evaluators)
     if not found.identities:
         raise found.refusal()
-    return Identity("\n".join(found.identities))
+    return Identity("\n".join(dict.fromkeys("\n".join(found.identities).split("\n"))))
 
 
 @dataclass
@@ -86,5 +130,5 @@ class _Opened:
         return TrustError(
             reason,
             hint="send your public key (wideswe-pack keygen --evaluator shows it) to the suite's authors, who grant "
-            "it the task with wideswe-pack sign --grant-to and push; then pull again",
+            "it the task with wideswe-pack grant and push; then pull again",
         )

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from packager.base.errors import InputError
+from packager.base.errors import InputError, TrustError
 from packager.seal.age_format import hkdf
 from packager.seal.age_reader import read_age
 from packager.seal.age_writer import write_age
@@ -28,6 +28,7 @@ from packager.seal.keys import (
     parse_recipient,
     recipient_of,
 )
+from packager.seal.stock_age import decrypt_with_age, encrypt_with_age, is_foreign_identity, is_foreign_recipient
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,31 +120,68 @@ def parse_identities(data: bytes, *, where: str) -> tuple[Identity, ...]:
     return tuple(Identity(line) for line in lines)
 
 
+def parse_evaluators(data: bytes, *, where: str) -> Identity:
+    """Return the keys of whoever evaluates, one a line: ours, or of an age plugin; the text is shown in no error."""
+    lines = _key_lines(data, where=where)
+    own = [line for line in lines if not is_foreign_identity(line)]
+    if own or not lines:
+        parse_identities("\n".join(own).encode(), where=where)
+    return Identity("\n".join(lines))
+
+
+def make_grants(
+    identity: str, recipients: Sequence[str], comment: str = "", *, root: RootSecret | None = None
+) -> list[bytes]:
+    """Return age files that hand `identity` to all recipients: one for X25519 keys, one for each key of a plugin."""
+    foreign = [recipient for recipient in dict.fromkeys(recipients) if is_foreign_recipient(recipient)]
+    own = [recipient for recipient in recipients if recipient not in foreign]
+    plain = _grant_text(identity, comment)
+    files = [encrypt_with_age(plain, [recipient]) for recipient in foreign]
+    return [*([make_grant(identity, own, comment, root=root)] if own or not files else []), *files]
+
+
 def make_grant(identity: str, recipients: Sequence[str], comment: str = "", *, root: RootSecret | None = None) -> bytes:
     """Return an age file that hands `identity` (keys, one a line) to evaluators.
 
     With `root` the same grant is the same bytes, so that signing again adds none; without, it is random.
     """
-    identities = parse_identities(identity.encode(), where="identity to grant")
     for recipient in recipients:
         parse_recipient(recipient)
-    remarks = [f"# {line}" for line in (_GRANT_TITLE, *comment.splitlines())]
-    plain = "\n".join([*remarks, *identities, ""]).encode()
-    if len(plain) > GRANT_LIMIT_BYTES:
-        raise InputError(f"expected at most {GRANT_LIMIT_BYTES} bytes of grant, found {len(plain)}")
+    plain = _grant_text(identity, comment)
     secret = os.urandom(KEY_BYTES) if root is None else root.derive("grant")
     return b"".join(write_age(plain, recipients, secret=secret, context=_GRANT_TITLE))
 
 
 def open_grant(data: bytes, evaluator_identity: str, *, where: str = "grant") -> Identity:
     """Return what a grant hands over; several identities come as several lines, as `open_seal` takes them."""
-    evaluators = parse_identities(evaluator_identity.encode(), where="evaluator's identity")
+    lines = parse_evaluators(evaluator_identity.encode(), where="evaluator's identity").split("\n")
     if len(data) > 2 * GRANT_LIMIT_BYTES:
         raise InputError(f"expected at most {2 * GRANT_LIMIT_BYTES} bytes of grant, found {len(data)}", where=where)
-    plain = b"".join(read_age(io.BytesIO(data), evaluators, where=where))
+    plain = _decrypt_grant(data, lines, where=where)
     if plain.split(b"\n", 1)[0] != f"# {_GRANT_TITLE}".encode():
         raise InputError(f"what it holds does not begin with `# {_GRANT_TITLE}`", where=where)
     return Identity("\n".join(parse_identities(plain, where=where)))
+
+
+def _decrypt_grant(data: bytes, lines: Sequence[str], *, where: str) -> bytes:
+    foreign = [line for line in lines if is_foreign_identity(line)]
+    own = [line for line in lines if line not in foreign]
+    try:
+        if own:
+            return b"".join(read_age(io.BytesIO(data), own, where=where))
+    except TrustError:
+        if not foreign:
+            raise
+    return decrypt_with_age(data, foreign, where=where)
+
+
+def _grant_text(identity: str, comment: str) -> bytes:
+    identities = parse_identities(identity.encode(), where="identity to grant")
+    remarks = [f"# {line}" for line in (_GRANT_TITLE, *comment.splitlines())]
+    plain = "\n".join([*remarks, *identities, ""]).encode()
+    if len(plain) > GRANT_LIMIT_BYTES:
+        raise InputError(f"expected at most {GRANT_LIMIT_BYTES} bytes of grant, found {len(plain)}")
+    return plain
 
 
 def _format_root(root: RootSecret) -> str:

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Garbage:
-    """What a collection deleted."""
+    """What a collection deleted; `others`: repositories and what was set aside; `left_bytes`, if it was measured."""
 
     blobs: int = 0
     size_bytes: int = 0
     trees: int = 0
     temporaries: int = 0
+    others: int = 0
+    left_bytes: int | None = None
 
 
 def collect(root: Path, keep: AbstractSet[str]) -> Garbage:

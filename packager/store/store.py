@@ -3,7 +3,7 @@
 ```
 blobs/sha256/<hex>   0444, whole or absent     names/<kind>/<name>   records that change, roots of the collection
 results/<hex>        what a derivation gave    trees/<name>          unpacked layers, whole or absent
-tmp/  locks/  quarantine/
+tmp/  locks/  quarantine/  used/               used/<name>: its time is that of a blob's or tree's last use
 ```
 """
 
@@ -22,6 +22,7 @@ from packager.store.blobs import BlobReader, BlobWriter, Temporary
 from packager.store.disk import DISK
 from packager.store.locks import hold
 from packager.store.trees import make_tree
+from packager.store.uses import note_use
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -59,15 +60,22 @@ class Store:
 
     def path(self, digest: Digest) -> Path:
         """Return the file of a blob; it is copied here, verified, when only an input has it."""
-        place = self._place(digest)
-        if not place.is_file():
-            self._import(digest)
+        place = self._file(digest)
+        note_use(self.root, place.name)
         return place
+
+    def checked_path(self, digest: Digest) -> Path:
+        """Return the file of a blob, just verified: for readers that do not hash what they read."""
+        self.verify(digest)
+        return self.path(digest)
+
+    def use(self, digest: Digest) -> None:
+        """Remember that a blob is used although nobody reads it now."""
+        note_use(self.root, hex_of(digest))
 
     def open(self, digest: Digest, /) -> IO[bytes]:
         """Open a blob; when its end is reached and the digest is wrong, it is set aside and IntegrityError raised."""
-        path = self.path(digest)
-        return io.BufferedReader(BlobReader(path, digest, lambda: self.quarantine(digest)), BLOCK_BYTES)
+        return self._open(self.path(digest), digest)
 
     def read(self, digest: Digest, limit: int) -> bytes:
         """Return a blob of at most `limit` bytes, verified."""
@@ -108,6 +116,14 @@ class Store:
         """Store what a derivation's key gives."""
         self._write_record(self.root / "results" / hex_of(key), data)
 
+    def results(self) -> Iterator[bytes]:
+        """Yield all that derivations gave, in no particular order."""
+        folder = self.root / "results"
+        for path in folder.iterdir() if folder.is_dir() else ():
+            data = _read_file(path)
+            if data is not None:
+                yield data
+
     def name(self, kind: str, name: str) -> bytes | None:
         """Return a named record, or None."""
         return _read_file(self._name_place(kind, name))
@@ -131,6 +147,7 @@ class Store:
         if not place.is_dir():
             with self.lock(f"tree:{name}"):
                 make_tree(self._disk, place, fill, scratch=self.root / "tmp")
+        note_use(self.root, place.name)
         return place
 
     def lock(self, name: str) -> AbstractContextManager[None]:
@@ -151,6 +168,17 @@ class Store:
         with hold(self.root / "locks" / "lease", wait=False):
             return collect(self.root, {_safe(name) for name in keep()})
 
+    def shrink(self, keep: Callable[[], Iterable[str]], *, max_bytes: int) -> Garbage:
+        """Delete what `keep` does not name, least recently used first, until the store has `max_bytes` at the most.
+
+        Waits for no lease, as the collection does.
+        """
+        from packager.store.shrinking import shrink  # noqa: PLC0415 - rarely needed
+
+        with hold(self.root / "locks" / "lease", wait=False):
+            kept = {_safe(name) for name in keep()}
+            return shrink(self.root, kept, max_bytes=max_bytes, spare=PARTIAL_PREFIX)
+
     def sweep(self) -> None:
         """Delete what killed commands left half done, unless others are at work; downloads to be continued stay."""
         from packager.store.garbage import sweep_temporaries  # noqa: PLC0415 - a build with nothing to do needs none
@@ -159,19 +187,20 @@ class Store:
             sweep_temporaries(self.root / "tmp", spare=PARTIAL_PREFIX)
 
     def verify(self, digest: Digest) -> int:
-        """Read a whole blob and return its size; a broken one is set aside and raises IntegrityError."""
+        """Read a whole blob, which is no use of it; return its size, or set it aside and raise IntegrityError."""
         size = 0
-        with self.open(digest) as stream:
+        with self._open(self._file(digest), digest) as stream:
             while block := stream.read(BLOCK_BYTES):
                 size += len(block)
         return size
 
-    def check(self) -> list[Problem]:
-        """Hash every blob; set the broken ones aside and return one problem for each."""
+    def check(self, told: Callable[[int], object] = int) -> list[Problem]:
+        """Hash every blob; set the broken ones aside, with one problem for each; `told` hears how many are done."""
         folder = self.root / "blobs" / "sha256"
         found: list[Problem] = []
-        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        for number, path in enumerate(sorted(folder.iterdir()) if folder.is_dir() else (), 1):
             found.extend(self._check_file(path))
+            told(number)
         return found
 
     def _check_file(self, path: Path) -> Iterator[Problem]:
@@ -182,6 +211,8 @@ class Store:
             self.verify(parse_digest(f"sha256:{path.name}"))
         except InputError:
             yield Problem(place, 0, "", "the name is not a digest", "move the file elsewhere")
+        except WorldError:  # a collection took it while it was about to be read
+            return
         except IntegrityError as error:
             yield Problem(place, 0, "", error.reason, error.hint or "")
 
@@ -191,6 +222,30 @@ class Store:
         folder.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
             os.replace(self._place(digest), folder / hex_of(digest))  # noqa: PTH105 - a rename, no copy
+
+    def quarantine_tree(self, name: str) -> None:
+        """Set an unpacked layer aside; whoever works in it just now keeps it until he is done."""
+        folder = self.root / "quarantine"
+        folder.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            (self.root / "trees" / _safe(name)).rename(folder / f"tree-{_safe(name)}.{os.urandom(4).hex()}")
+
+    def set_aside(self) -> frozenset[tuple[str, int]]:
+        """Return name and inode of every blob that was set aside: another call tells what came since."""
+        try:
+            with os.scandir(self.root / "quarantine") as entries:
+                return frozenset((entry.name, entry.inode()) for entry in entries)
+        except FileNotFoundError:
+            return frozenset()
+
+    def _open(self, path: Path, digest: Digest) -> IO[bytes]:
+        return io.BufferedReader(BlobReader(path, digest, lambda: self.quarantine(digest)), BLOCK_BYTES)
+
+    def _file(self, digest: Digest) -> Path:
+        place = self._place(digest)
+        if not place.is_file():
+            self._import(digest)
+        return place
 
     def _place(self, digest: Digest) -> Path:
         return self.root / "blobs" / "sha256" / hex_of(digest)

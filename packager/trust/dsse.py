@@ -18,9 +18,11 @@ from packager.oci.descriptor import expect_list, expect_object, expect_text
 from packager.trust.strict import expect_fields, parse_base64
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from packager.trust.keys import PublicKey
 
-LIMIT_BYTES = 1 << 20
+LIMIT_BYTES = 16 << 20
 BUNDLE_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
@@ -36,6 +38,7 @@ class Statement:
 
     subjects: tuple[Digest, ...]
     predicate_type: str
+    predicate: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,17 @@ def format_bundle(envelope: Envelope, key: PublicKey) -> bytes:
     )
 
 
+def format_envelope(envelope: Envelope) -> bytes:
+    """Return a bare envelope, as cosign up to 2 keeps attestations under the tag `sha256-….att`."""
+    return _compact(
+        {
+            "payloadType": envelope.payload_type,
+            "payload": base64.b64encode(envelope.payload).decode(),
+            "signatures": [{"keyid": "", "sig": base64.b64encode(envelope.signature).decode()}],
+        }
+    )
+
+
 def parse_bundle(data: bytes, *, where: str = "bundle") -> Envelope:
     """Return the envelope of a bundle; fields that we do not check are refused rather than ignored."""
     known = {"mediaType", "verificationMaterial", "dsseEnvelope"}
@@ -107,8 +121,8 @@ def parse_statement(data: bytes, *, where: str = "statement") -> Statement:
     if not 1 <= len(subjects) <= _SUBJECT_LIMIT:
         raise InputError(f"expected 1 to {_SUBJECT_LIMIT} subjects, found {len(subjects)}", where=f"{where}.subject")
     digests = tuple(_parse_subject(subject, where=f"{where}.subject[{n}]") for n, subject in enumerate(subjects))
-    expect_object(fields.get("predicate", {}), where=f"{where}.predicate")
-    return Statement(digests, expect_text(fields["predicateType"], where=f"{where}.predicateType"))
+    predicate = expect_object(fields.get("predicate", {}), where=f"{where}.predicate")
+    return Statement(digests, expect_text(fields["predicateType"], where=f"{where}.predicateType"), predicate)
 
 
 def _check_material(value: object, *, where: str) -> None:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from packager.base.canonical import parse_json
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 PRIVATE_LABEL = "ENCRYPTED SIGSTORE PRIVATE KEY"
 OLD_PRIVATE_LABEL = "ENCRYPTED COSIGN PRIVATE KEY"
+PLAIN_LABEL = "PRIVATE KEY"
+SEC1_LABEL = "EC PRIVATE KEY"
 PASSWORD_VARIABLE = "WIDESWE_PASSWORD"  # noqa: S105 - the name of a variable
 
 _COST = 65536
@@ -55,7 +58,7 @@ def read_password(environment: Mapping[str, str], path: Path | None = None) -> P
     if PASSWORD_VARIABLE not in environment:
         raise TrustError(
             "no password for the signing key",
-            hint=f"set {PASSWORD_VARIABLE} (empty is allowed) or name a password file",
+            hint=f"set {PASSWORD_VARIABLE} (empty is allowed) or name a password file with --password-file",
         )
     return Password(environment[PASSWORD_VARIABLE])
 
@@ -100,6 +103,15 @@ def parse_private_key(data: bytes, password: Password, *, where: str = "signing 
     return parse_private_der(der, where=where)
 
 
+def import_private_key(data: bytes, *, where: str) -> PrivateKey:
+    """Return the key of an unencrypted PKCS #8 (or SEC 1) PEM file, as openssl and cloud consoles give it out."""
+    label, content = parse_pem(data, where=where)
+    if label not in (PLAIN_LABEL, SEC1_LABEL):
+        hint = "decrypt it first: openssl pkcs8 -in FILE -out plain.pem"
+        raise InputError(f"expected {PLAIN_LABEL}, found {label}", where=where, hint=hint)
+    return parse_private_der(content, where=where)
+
+
 def write_key_pair(private: Path, public: Path, key: PrivateKey, password: Password) -> None:
     """Write an encrypted private key (new, 0600) and its public key beside it (new, 0644)."""
     if public.exists():
@@ -118,7 +130,9 @@ def read_public_key(path: Path) -> PublicKey:
     return parse_public_key(read_secret_file(path), where=str(path))
 
 
+@lru_cache(maxsize=8)
 def _derive(password: Password, salt: bytes, cost: int) -> bytes:
+    """Return the key of a key file; remembered, since signing a whole suite asks for the same few again and again."""
     return hashlib.scrypt(
         password.text.encode(),
         salt=salt,

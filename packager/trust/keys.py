@@ -45,6 +45,11 @@ class PublicKey:
         return base64.b64encode(hashlib.sha256(self.der).digest()).decode()
 
     @property
+    def crypto(self) -> ec.EllipticCurvePublicKey:
+        """The key as the cryptography library has it."""
+        return self._key
+
+    @property
     def pem(self) -> bytes:
         """The public key file, as `cosign verify --key` takes it."""
         return format_pem(PUBLIC_LABEL, self.der)

@@ -11,8 +11,8 @@ from packager.oci.tar_reader import read_tar
 from packager.seal.age_format import CHUNK_BYTES, TAG_BYTES, sealed_size
 from packager.seal.age_reader import read_header
 from packager.seal.bundle import SEALED_PATH, padded_size
+from packager.trust.checks import Answer
 from packager.trust.layers import open_bounded
-from packager.trust.signature_checks import Answer
 
 if TYPE_CHECKING:
     from packager.oci.descriptor import Descriptor

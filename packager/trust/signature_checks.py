@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from packager.base.errors import InputError, IntegrityError
+from packager.base.errors import InputError, IntegrityError, TrustError
 from packager.oci.manifest import parse_manifest
+from packager.oci.reference import parse_reference
 from packager.trust import dsse, payload
+from packager.trust.checks import Answer
 from packager.trust.signatures import SIGNATURE_ANNOTATION, SIMPLE_SIGNING_TYPE, signature_tag
 from packager.trust.strict import parse_base64
 
@@ -32,20 +34,14 @@ _BUNDLE_PREFIX = "application/vnd.dev.sigstore.bundle"
 
 
 @dataclass(frozen=True)
-class Answer:
-    """Yes or no, and why."""
-
-    ok: bool
-    reason: str
-
-
-@dataclass(frozen=True)
 class Claim:
-    """What a signature must be about, and who may have made it."""
+    """What a signature must be about, who may have made it, and how many of them must have."""
 
     image: Descriptor
     keys: Sequence[PublicKey]
     reference: str | None = None
+    task: str | None = None
+    signers: int = 1
 
 
 def verify_legacy(record: ImageRecord, claim: Claim, store: Store) -> Answer:
@@ -59,7 +55,7 @@ def verify_legacy(record: ImageRecord, claim: Claim, store: Store) -> Answer:
     layers = [layer for layer in manifest.layers if layer.media_type == SIMPLE_SIGNING_TYPE]
     if not layers or len(layers) > MAX_SIGNATURES:
         return Answer(ok=False, reason=f"expected 1 to {MAX_SIGNATURES} signatures, found {len(layers)}")
-    return _any_of([_check_legacy(layer, claim, store) for layer in layers])
+    return _enough([_check_legacy(layer, claim, store) for layer in layers], claim)
 
 
 def verify_bundle(record: ImageRecord, claim: Claim, store: Store) -> Answer:
@@ -70,7 +66,20 @@ def verify_bundle(record: ImageRecord, claim: Claim, store: Store) -> Answer:
     bundles = [manifest for manifest in manifests if _is_bundle(manifest)]
     if not bundles or len(bundles) > MAX_SIGNATURES:
         return Answer(ok=False, reason=f"expected 1 to {MAX_SIGNATURES} bundles, found {len(bundles)}")
-    return _any_of([_check_bundle(bundle, claim, store) for bundle in bundles])
+    return _enough([_check_bundle(bundle, claim, store) for bundle in bundles], claim)
+
+
+def published_name(record: ImageRecord, keys: Sequence[PublicKey], store: Store) -> str:
+    """Return the name that one of the keys signed an image under; call it on an image that was verified."""
+    tag = signature_tag(record.manifest.digest)
+    for signature in record.signatures:
+        layers = _read_manifest(store, signature.manifest, what="signature manifest").layers
+        for layer in layers if signature.tag == tag else ():
+            signed = read_described(store, layer, limit=payload.LIMIT_BYTES, what="signed payload")
+            text = layer.annotations.get(SIGNATURE_ANNOTATION)
+            if _signer(keys, parse_base64(text, where="signature"), signed) is not None:
+                return payload.parse_payload(signed).docker_reference
+    raise TrustError("no key of the suite has signed it under a name", where=tag)
 
 
 def _check_legacy(layer: Descriptor, claim: Claim, store: Store) -> Answer:
@@ -89,7 +98,12 @@ def _check_legacy(layer: Descriptor, claim: Claim, store: Store) -> Answer:
     if claim.reference is not None and said.docker_reference != claim.reference:
         reason = f"it is for another name: expected {claim.reference}, found {said.docker_reference[:200]}"
         return Answer(ok=False, reason=reason)
-    return Answer(ok=True, reason=f"{said.docker_reference} signed by key {signer.fingerprint[:16]}")
+    task = None if claim.task is None else parse_reference(said.docker_reference).repository.rpartition("/")[2]
+    if task != claim.task:
+        reason = f"it is for another task: expected {claim.task}, found {said.docker_reference[:200]}"
+        return Answer(ok=False, reason=reason)
+    reason = f"{said.docker_reference} signed by key {signer.fingerprint[:16]}"
+    return Answer(ok=True, reason=reason, signer=signer.fingerprint)
 
 
 def _check_bundle(bundle: Manifest, claim: Claim, store: Store) -> Answer:
@@ -110,7 +124,7 @@ def _check_bundle(bundle: Manifest, claim: Claim, store: Store) -> Answer:
         return Answer(ok=False, reason=reason)
     if claim.image.digest not in statement.subjects:
         return Answer(ok=False, reason=f"it is about another image: {statement.subjects[0]}")
-    return Answer(ok=True, reason=f"bundle signed by key {signer.fingerprint[:16]}")
+    return Answer(ok=True, reason=f"bundle signed by key {signer.fingerprint[:16]}", signer=signer.fingerprint)
 
 
 def _is_bundle(manifest: Manifest) -> bool:
@@ -126,10 +140,13 @@ def _no_key(claim: Claim) -> Answer:
     return Answer(ok=False, reason=f"the signature was not made over these bytes by any given key ({known})")
 
 
-def _any_of(answers: Sequence[Answer]) -> Answer:
-    for answer in answers:
-        if answer.ok:
-            return answer
+def _enough(answers: Sequence[Answer], claim: Claim) -> Answer:
+    """Return a yes if as many different keys as the claim asks for have signed; one key twice is one."""
+    signers = {answer.signer: answer for answer in answers if answer.ok}
+    if signers and len(signers) >= claim.signers:
+        return next(iter(signers.values()))
+    if signers:
+        return Answer(ok=False, reason=f"expected signatures by {claim.signers} different keys, found {len(signers)}")
     if len(answers) == 1:
         return answers[0]
     reasons = "; ".join(f"{number}: {answer.reason}" for number, answer in enumerate(answers, start=1))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from packager.base.canonical import format_canonical
+from packager.base.canonical import LIMIT_BYTES, format_canonical
 from packager.base.digests import Digest, hex_of
 from packager.oci.descriptor import Descriptor, describe
 from packager.oci.entries import SOURCE_DATE_EPOCH
@@ -22,6 +22,7 @@ from packager.oci.manifest import (
     MEDIA_MANIFEST,
     Manifest,
     format_manifest,
+    parse_index,
 )
 from packager.oci.record import ImageRecord, SignatureTag
 from packager.trust.dsse import (
@@ -36,6 +37,8 @@ from packager.trust.dsse import (
 from packager.trust.payload import Payload, format_payload
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from packager.store.store import Store
     from packager.trust.keys import PrivateKey
 
@@ -67,41 +70,56 @@ def is_image_signature(referrer: Descriptor) -> bool:
     return referrer.artifact_type == BUNDLE_TYPE and said == SIGN_PREDICATE
 
 
-def signature_tag(digest: Digest) -> str:
-    """Return the tag under which the legacy signatures of a manifest lie."""
-    return f"sha256-{hex_of(digest)}.sig"
+def signature_tag(digest: Digest, suffix: str = ".sig") -> str:
+    """Return the tag under which the legacy signatures of a manifest lie (`.att`: its attestations)."""
+    return f"sha256-{hex_of(digest)}{suffix}"
 
 
 def sign_image(manifest: Descriptor, reference: str, key: PrivateKey, store: Store) -> Signatures:
     """Sign an image's manifest under its published name, home/repository:tag."""
     legacy = _sign_legacy(manifest, reference, key, store)
-    return Signatures(SignatureTag(signature_tag(manifest.digest), legacy), _sign_bundle(manifest, key, store))
+    bundle = sign_statement(manifest, format_sign_statement(manifest.digest), SIGN_PREDICATE, key=key, store=store)
+    return Signatures(SignatureTag(signature_tag(manifest.digest), legacy), bundle)
+
+
+def sign_index(index: Descriptor, reference: str, key: PrivateKey, store: Store) -> list[Signatures]:
+    """Sign an index and each image in it under one name: a signature of the index says nothing of a child alone."""
+    children = parse_index(store.read(index.digest, LIMIT_BYTES), where=f"index {index.digest}").manifests
+    bare = {child.digest: Descriptor(child.media_type, child.digest, child.size) for child in (index, *children)}
+    return [sign_image(each, reference, key, store) for each in bare.values()]
 
 
 def _sign_legacy(manifest: Descriptor, reference: str, key: PrivateKey, store: Store) -> Descriptor:
     payload = format_payload(Payload(reference, manifest.digest))
     signature = base64.b64encode(key.sign(payload)).decode()
     layer = replace(_put(store, SIMPLE_SIGNING_TYPE, payload), annotations={SIGNATURE_ANNOTATION: signature})
+    return put_holder([layer], store)
+
+
+def put_holder(layers: Sequence[Descriptor], store: Store) -> Descriptor:
+    """Store a manifest of the kind that cosign up to 2 keeps signatures and attestations in, under a tag."""
     config = {
         "architecture": "",
         "config": {},
         "created": _NO_TIME,
-        "history": [{"created": _NO_TIME}],
+        "history": [{"created": _NO_TIME} for _ in layers],
         "os": "",
-        "rootfs": {"type": "layers", "diff_ids": [layer.digest]},
+        "rootfs": {"type": "layers", "diff_ids": [layer.digest for layer in layers]},
     }
-    holder = Manifest(_put(store, MEDIA_CONFIG, format_canonical(config)), (layer,))
+    holder = Manifest(_put(store, MEDIA_CONFIG, format_canonical(config)), tuple(layers))
     return _put(store, MEDIA_MANIFEST, format_manifest(holder))
 
 
-def _sign_bundle(manifest: Descriptor, key: PrivateKey, store: Store) -> Descriptor:
-    statement = format_sign_statement(manifest.digest)
+def sign_statement(
+    manifest: Descriptor, statement: bytes, predicate_type: str, *, key: PrivateKey, store: Store
+) -> Descriptor:
+    """Sign the bytes of a statement and store the bundle as a referrer of a manifest."""
     envelope = Envelope(PAYLOAD_TYPE, statement, key.sign(encode_pae(PAYLOAD_TYPE, statement)))
     layer = _put(store, BUNDLE_TYPE, format_bundle(envelope, key.public))
     store.put(EMPTY_BYTES)
     annotations = {
         "dev.sigstore.bundle.content": "dsse-envelope",
-        PREDICATE_ANNOTATION: SIGN_PREDICATE,
+        PREDICATE_ANNOTATION: predicate_type,
         "org.opencontainers.image.created": CREATED,
     }
     subject = Descriptor(manifest.media_type, manifest.digest, manifest.size)

@@ -2,9 +2,10 @@
 
 1. manifest digest: the manifest's bytes have the size and digest that the record names
 2. manifest: it is one image manifest and nothing else
-3. config: its bytes have the size and digest that the manifest names, and it is an image configuration
-4. legacy signature: by a given key, over this manifest, for the expected name
+3. config: its bytes have the size and digest that the manifest names; an image configuration, of the task asked for
+4. legacy signature: by a given key, over this manifest, for the expected name or task
 5. bundle signature: by a given key, an image signature, over this manifest
+   with a trust policy, before the layers: suite, listed, and what else it asks for (see image_policy.py)
 6. layer 1 … layer n: the blob has its size and digest, and unpacks within a fixed bound
 7. diff ids: what the layers unpack to is what the config names, in order
 8. seal: the last layer holds the sealed file in its fixed shape
@@ -20,14 +21,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from packager.base.canonical import LIMIT_BYTES
-from packager.base.errors import InputError, IntegrityError, TrustError
+from packager.base.errors import TrustError
 from packager.base.progress import Progress, silent
+from packager.build.assemble import TASK_LABEL
 from packager.oci.config import parse_config
 from packager.oci.manifest import MANIFEST_TYPES, MEDIA_CONFIG, MEDIA_DOCKER_CONFIG, parse_manifest
+from packager.trust.checks import Answer, Check, ask_all
 from packager.trust.marks import Memory
 from packager.trust.payload import parse_published_name
 from packager.trust.seal_checks import verify_seal
-from packager.trust.signature_checks import Answer, Claim, read_described, verify_bundle, verify_legacy
+from packager.trust.signature_checks import Claim, read_described, verify_bundle, verify_legacy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -42,13 +45,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Check:
-    """One line of a verification; of a no, `reason` says what was expected and found."""
+class Demands:
+    """What an image must show: who signed it, for which name (home/repository:tag) or task, and whatever else is asked.
 
-    number: int
-    name: str
-    ok: bool
-    reason: str
+    `more` are steps between signatures and layers; `signers` is how many different keys must have signed.
+    """
+
+    keys: tuple[PublicKey, ...]
+    reference: str | None = None
+    task: str | None = None
+    signers: int = 1
+    more: tuple[tuple[str, Callable[[], Answer]], ...] = ()
 
 
 def verify_image(
@@ -63,8 +70,9 @@ def verify_image(
 
     `reference` is the expected published name, home/repository:tag. No key at all is a TrustError: nobody to believe.
     """
-    claim = Claim(record.manifest, tuple(public_keys), reference)
-    return _verify(record, claim, Memory(store, recall=False, progress=progress))
+    return verify_demands(
+        record, Demands(tuple(public_keys), reference), Memory(store, recall=False, progress=progress)
+    )
 
 
 def verify_again(
@@ -76,44 +84,26 @@ def verify_again(
     progress: Progress = silent,
 ) -> list[Check]:
     """Run the same checks, but read a layer only if its file has changed since it was last read."""
-    claim = Claim(record.manifest, tuple(public_keys), reference)
-    return _verify(record, claim, Memory(store, recall=True, progress=progress))
+    return verify_demands(record, Demands(tuple(public_keys), reference), Memory(store, recall=True, progress=progress))
 
 
-def _verify(record: ImageRecord, claim: Claim, memory: Memory) -> list[Check]:
-    if not claim.keys:
+def verify_demands(record: ImageRecord, demands: Demands, memory: Memory) -> list[Check]:
+    """Run the checks with all that is demanded; the list ends in yes or at the first no."""
+    if not demands.keys:
         raise TrustError("no public key to verify with", hint="name the suite's public key")
-    if claim.reference is not None:
-        parse_published_name(claim.reference, where="expected reference")
-    checks: list[Check] = []
-    walk = _Walk(record, claim, memory)
-    for number, (name, step) in enumerate(walk.steps(), start=1):
-        answer = _ask(step)
-        checks.append(Check(number, name, answer.ok, answer.reason))
-        if not answer.ok:
-            break
-    return checks
-
-
-def is_verified(checks: Sequence[Check]) -> bool:
-    """Tell whether a list of checks is a yes; an empty one is a no."""
-    return bool(checks) and all(check.ok for check in checks)
-
-
-def _ask(step: Callable[[], Answer]) -> Answer:
-    try:
-        return step()
-    except (IntegrityError, InputError, TrustError) as error:
-        return Answer(ok=False, reason=error.complaint)
+    if demands.reference is not None:
+        parse_published_name(demands.reference, where="expected reference")
+    return ask_all(_Walk(record, demands, memory).steps())
 
 
 class _Walk:
     """The steps of one verification, and what earlier ones have found for later ones."""
 
-    def __init__(self, record: ImageRecord, claim: Claim, memory: Memory) -> None:
+    def __init__(self, record: ImageRecord, demands: Demands, memory: Memory) -> None:
         self._record = record
         self._store = memory.store
-        self._claim = claim
+        self._demands = demands
+        self._claim = Claim(record.manifest, demands.keys, demands.reference, demands.task, demands.signers)
         self._memory = memory
         self._data = b""
         self._found: list[DiffId] = []
@@ -127,6 +117,7 @@ class _Walk:
         yield "config", self._check_config
         yield "legacy signature", lambda: verify_legacy(self._record, self._claim, self._store)
         yield "bundle signature", lambda: verify_bundle(self._record, self._claim, self._store)
+        yield from self._demands.more
         count = len(self._manifest.layers)
         for number, layer in enumerate(self._manifest.layers, start=1):
             yield f"layer {number} of {count}", partial(self._check_layer, layer)
@@ -152,6 +143,9 @@ class _Walk:
         if described.media_type not in (MEDIA_CONFIG, MEDIA_DOCKER_CONFIG):
             return Answer(ok=False, reason=f"expected {MEDIA_CONFIG}, found {described.media_type[:120]}")
         self._config = parse_config(read_described(self._store, described, limit=LIMIT_BYTES, what="config"))
+        task, said = self._demands.task, self._config.labels.get(TASK_LABEL)
+        if task is not None and said not in (None, task):
+            return Answer(ok=False, reason=f"expected the task {task}, its label says {str(said)[:200]}")
         return Answer(ok=True, reason=described.digest)
 
     def _check_layer(self, layer: Descriptor) -> Answer:

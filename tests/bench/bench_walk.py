@@ -26,9 +26,10 @@ from packager.base.processes import Surroundings, find_program, run, run_ok
 from packager.build.assemble import assemble_image
 from packager.build.dockerfile import parse_dockerfile
 from packager.build.execute import Builder, Input
-from packager.oci.layout import NamedImage, write_archive
+from packager.oci.record import ImageRecord
 from packager.oci.tree import scan_tree
 from packager.oci.unpack import unpack_layer
+from packager.registry.bundle_export import Export
 from packager.sandbox.native import NativeEngine, prepare_process
 from packager.store.store import Store
 from tests.bench.clock_image import CLOCK_TASK, SAY_TIME, make_clock_image
@@ -155,8 +156,7 @@ class Walk:
             store = Store(Path(folder, "store"))
             builder = Builder(store, NativeEngine(), inputs=dict(_inputs(context)))
             image = assemble_image(builder.build(parse_dockerfile(text)), store, task="bench", platform="linux/amd64")
-            with Path(folder, "ours.tar").open("wb") as out:
-                write_archive([NamedImage(IMAGE, image.manifest)], store, out.write)
+            Export(store, Path(folder, "ours.tar")).run({IMAGE: ImageRecord(image.manifest)})
             return (time.perf_counter() - started) * 1000
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,16 +18,16 @@ from packager.oci.record import ImageRecord
 from packager.oci.reference import parse_reference
 from packager.oci.tar_reader import read_tar
 from packager.registry.push import push_image
-from packager.sandbox.engine import Command
 from packager.sandbox.namespaces import may_mount
-from packager.store.scratch import scratch_folder
 from tests.support.docker_registry import docker_registry, require_program
-from tests.support.host_tree import run_captured
 from tests.support.locked_files import find_wheel, npm_lock, uv_lock
-from tests.support.suites import Sample, Suite, make_suite
+from tests.support.recorded_suites import SuitePlace, lock_and_build, purls, said
+from tests.support.suites import Sample, make_suite
 
 if TYPE_CHECKING:
-    from packager.build.execute import Builder, Stage
+    from pathlib import Path
+
+    from packager.build.execute import Stage
     from packager.store.store import Store
 
 pytestmark = [
@@ -40,11 +38,6 @@ pytestmark = [
 ]
 
 
-def given_inputs() -> tuple[Path, ...]:
-    """Return folders of blobs that spare downloads, from the environment variable WIDESWE_TEST_INPUTS."""
-    return tuple(Path(text) for text in os.environ.get("WIDESWE_TEST_INPUTS", "").split(os.pathsep) if text)
-
-
 @pytest.fixture(scope="module")
 def store_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All suites share one store, since they share one base."""
@@ -52,47 +45,8 @@ def store_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def place_for(tmp_path: Path, store_root: Path) -> Place:
-    return Place(tmp_path, store_root)
-
-
-class Place:
-    """Where a test makes its suite."""
-
-    def __init__(self, folder: Path, store_root: Path) -> None:
-        self.folder = folder
-        self.store_root = store_root
-
-    def suite(self, sample: Sample) -> Suite:
-        """Make a suite in the shared store."""
-        return make_suite(self.folder, sample, store=self.store_root, inputs=given_inputs())
-
-
-def lock_and_build(suite: Suite) -> Stage:
-    """Lock a task, hold the lock against itself, and build it once more from the lock alone, asking for nothing else."""
-    assert api.lock(suite.place, suite.task).changes == ("new",)
-    assert api.check_lock(suite.place, suite.task).changes == ()
-    task_build = suite.task_build()
-    instructions = task_build.instructions(sealed=False)
-    builder = task_build.builder()
-    stage = replace(builder, fresh=frozenset(builder.fetches)).build(instructions)
-    assert [found.refused() for found in builder.fetches.values()] == [()] * len(builder.fetches)
-    assert task_build.environment() == stage
-    return stage
-
-
-def said(builder: Builder, stage: Stage, script: str) -> str:
-    """Return what a command says in a built environment."""
-    layers = [builder.tree(layer) for layer in stage.layers]
-    with scratch_folder(builder.store.root) as scratch, builder.engine.open_tree(layers, scratch=scratch) as tree:
-        ended, out, err = run_captured(tree, Command(("/bin/sh", "-c", script), env=dict(stage.env), cwd="/workspace"))
-    assert (ended.exit_code, err) == (0, "")
-    return out
-
-
-def purls(suite: Suite) -> dict[str, str]:
-    """Return origin by package URL of all fetches."""
-    return {fetch.purl: fetch.origin for fetch in suite.lock().fetches}
+def place_for(tmp_path: Path, store_root: Path) -> SuitePlace:
+    return SuitePlace(tmp_path, store_root)
 
 
 APT = Sample(
@@ -104,7 +58,7 @@ APT = Sample(
 
 
 @pytest.mark.shows("apt", "records", "replays offline", "SBOM names")
-def test_apt_get_installs_a_package(place_for: Place) -> None:
+def test_apt_get_installs_a_package(place_for: SuitePlace) -> None:
     suite = place_for.suite(APT)
     stage = lock_and_build(suite)
     assert said(suite.task_build().builder(), stage, "hello; dpkg --audit") == "Hello, world!\n"
@@ -113,7 +67,7 @@ def test_apt_get_installs_a_package(place_for: Place) -> None:
     assert set(found.values()) == {"recorded"}
 
 
-def test_a_step_that_asks_for_more_than_its_lock_has_is_told_what(place_for: Place) -> None:
+def test_a_step_that_asks_for_more_than_its_lock_has_is_told_what(place_for: SuitePlace) -> None:
     suite = place_for.suite(APT)
     api.lock(suite.place, suite.task)
     task_build = suite.task_build()
@@ -139,7 +93,7 @@ SIX = "six-1.16.0-py2.py3-none-any.whl"
 
 
 @pytest.mark.shows("uv", "records", "replays offline", "cross-checked", "SBOM names")
-def test_pip_and_uv_install_what_a_lock_file_with_absolute_addresses_names(place_for: Place) -> None:
+def test_pip_and_uv_install_what_a_lock_file_with_absolute_addresses_names(place_for: SuitePlace) -> None:
     wheel = find_wheel("six", SIX)
     project = (
         '[project]\nname = "sample"\nversion = "0.1.0"\nrequires-python = ">=3.11"\ndependencies = ["six==1.16.0"]\n'
@@ -165,7 +119,7 @@ def test_pip_and_uv_install_what_a_lock_file_with_absolute_addresses_names(place
 
 
 @pytest.mark.shows("npm", "records", "replays offline", "cross-checked", "SBOM names")
-def test_npm_ci_installs_what_a_lock_file_with_absolute_addresses_names(place_for: Place) -> None:
+def test_npm_ci_installs_what_a_lock_file_with_absolute_addresses_names(place_for: SuitePlace) -> None:
     require_program("npm")  # which says where its registry is
     package = {"name": "sample", "version": "1.0.0", "dependencies": {"ms": "2.1.3"}}
     sample = Sample(
@@ -246,7 +200,7 @@ GO = Sample(
 
 
 @pytest.mark.shows("Go modules", "records", "replays offline", "cross-checked")
-def test_a_dependency_that_gold_adds_is_there_without_any_trace_of_golds_files(place_for: Place) -> None:
+def test_a_dependency_that_gold_adds_is_there_without_any_trace_of_golds_files(place_for: SuitePlace) -> None:
     suite = place_for.suite(GO)
     stage = lock_and_build(suite)
     lock = suite.lock()
@@ -278,7 +232,7 @@ def workspace_texts(store: Store, stage: Stage) -> dict[bytes, bytes]:
     return found
 
 
-def test_a_base_image_is_pulled_by_digest_and_then_needs_no_registry(place_for: Place, tmp_path: Path) -> None:
+def test_a_base_image_is_pulled_by_digest_and_then_needs_no_registry(place_for: SuitePlace, tmp_path: Path) -> None:
     first = place_for.suite(APT)
     api.lock(first.place, first.task)
     task_build = first.task_build()

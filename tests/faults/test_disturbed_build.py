@@ -156,7 +156,7 @@ def test_results_whose_layers_are_gone_or_cut_off_or_that_are_no_results_are_mad
 
 
 @pytest.mark.parametrize("finder", ["verify", "build"])
-def test_a_corrupt_layer_is_set_aside_by_who_finds_it_and_the_next_build_makes_it_again(
+def test_a_corrupt_layer_is_set_aside_by_who_finds_it_and_a_build_makes_it_again_at_once(
     built: Built, around: Path, finder: str
 ) -> None:
     place = built.copied(around / "store")
@@ -168,9 +168,7 @@ def test_a_corrupt_layer_is_set_aside_by_who_finds_it_and_the_next_build_makes_i
     if finder == "build":  # which reads the layer only if it is not unpacked, and unpacks it only for work above it
         shutil.rmtree(tree)
         forget_small_layers(place.store, BASE_BYTES, but=kept)
-        found = place.run(*BUILD)
-        assert found.exit_code == 4
-        assert found.stderr.endswith("hint: the blob was set aside; run the command again to get it anew\n")
+        assert place.run(*BUILD).value()["manifest"] == built.manifest
     else:
         assert place.run("verify", TASK).exit_code == 1
     assert (place.store / "quarantine" / blob.name).read_bytes() == data
@@ -178,7 +176,7 @@ def test_a_corrupt_layer_is_set_aside_by_who_finds_it_and_the_next_build_makes_i
     assert broken_blobs(place.store) == []
 
 
-def test_a_result_that_lies_about_its_layer_is_made_again_by_the_next_build(built: Built, around: Path) -> None:
+def test_a_result_that_lies_about_its_layer_is_made_again(built: Built, around: Path) -> None:
     place = built.copied(around / "store")
     result, _, _ = small_results(place.store)[0]
     layer = json.loads(result.read_bytes())
@@ -186,6 +184,4 @@ def test_a_result_that_lies_about_its_layer_is_made_again_by_the_next_build(buil
     result.unlink()
     result.write_text(json.dumps(layer, sort_keys=True, separators=(",", ":")))
     shutil.rmtree(place.store / "names")
-    first = place.run(*BUILD)
-    assert first.exit_code in (0, 4), first.stderr
     assert place.run(*BUILD).value()["manifest"] == built.manifest

@@ -1,4 +1,4 @@
-"""Push and pull with each request going wrong in turn: they end right or say why, and a second try completes."""
+"""Push, pull and mirror with each request going wrong in turn: they end right or say why, and a second try completes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from packager.oci.record import ImageRecord, format_record
 from packager.oci.reference import Reference
 from packager.registry.client import RegistryClient
 from packager.registry.http import Pacing
+from packager.registry.mirror import Mirror
 from packager.registry.pull import Pull
-from packager.registry.push import Push
+from packager.registry.push import Manner, Push
 from packager.store.store import Store
 from tests.support.images import make_full_image
 from tests.support.registry import FAULTS, Fault, MemoryRegistry, Options
@@ -36,7 +37,12 @@ PATIENT = Pacing(attempts=3, first_wait_s=0.001, longest_wait_s=0.002)
 REPOSITORY = "suite/task"
 SIZES = (3000, 40_000)
 CHUNK = 16_000
+ONE_BY_ONE = Manner(workers=1, chunk_bytes=CHUNK)
 MOST_REQUESTS = 200
+STRIDE = 6
+"""A mirror asks two registries some fifty times; the long tests try each request."""
+BELIEVED = {("source", "404"), ("source", "redirect")}
+"""A source that says "there is none" of a signature or a list is believed: nobody can tell."""
 _CHILD = """
 import sys
 from pathlib import Path
@@ -44,13 +50,13 @@ from packager.oci.record import parse_record
 from packager.oci.reference import parse_reference
 from packager.registry.client import RegistryClient
 from packager.registry.pull import Pull
-from packager.registry.push import Push
+from packager.registry.push import Manner, Push
 from packager.store.store import Store
 verb, text, root, record = sys.argv[1:]
 reference, store = parse_reference(text), Store(Path(root))
 client = RegistryClient(reference.registry, environ={})
 if verb == "push":
-    Push(client, store, reference, workers=1, chunk_bytes=16_000).run(parse_record(Path(record).read_bytes()))
+    Push(client, store, reference, manner=Manner(workers=1, chunk_bytes=16_000)).run(parse_record(Path(record).read_bytes()))
 else:
     Pull(client, store, reference, workers=1).run()
 """
@@ -74,7 +80,7 @@ class Stage:
     def push(self, store: Store, record: ImageRecord, pacing: Pacing = PATIENT) -> None:
         client = self.client(pacing)
         try:
-            Push(client, store, self.reference, workers=1, chunk_bytes=CHUNK).run(record)
+            Push(client, store, self.reference, manner=ONE_BY_ONE).run(record)
         finally:
             client.close()
 
@@ -159,6 +165,69 @@ def test_a_pull_survives_a_fault_at_any_request(tmp_path: Path, kind: str) -> No
                 break
         assert 10 < at < MOST_REQUESTS - 1
         assert not any("Authorization" in seen.headers for seen in stranger.seen)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_mirror_survives_a_fault_at_many_requests(tmp_path: Path, kind: str, side: str) -> None:
+    sweep_mirror(tmp_path, kind, side, range(1 + FAULTS.index(kind) % STRIDE, MOST_REQUESTS, STRIDE))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_mirror_survives_a_fault_at_any_request(tmp_path: Path, kind: str, side: str) -> None:
+    sweep_mirror(tmp_path, kind, side, range(1, MOST_REQUESTS))
+
+
+def sweep_mirror(tmp_path: Path, kind: str, side: str, places: range) -> None:
+    store = Store(tmp_path / "store")
+    record = make_full_image(store, sizes=SIZES)
+    with (
+        MemoryRegistry(make_options(api=False)) as source,
+        MemoryRegistry(make_options(api=False)) as target,
+        MemoryRegistry() as stranger,
+    ):
+        (tmp_path / "source").mkdir()
+        (tmp_path / "target").mkdir()
+        stages = {
+            "source": Stage(tmp_path / "source", source, stranger),
+            "target": Stage(tmp_path / "target", target, stranger),
+        }
+        stages["source"].push(store, record)
+        for at in places:
+            stages["target"].empty()
+            transit = Store(tmp_path / f"transit{at}")
+            fault = Fault(kind, at)
+            stages[side].registry.begin(fault)
+            outcome = attempt(copy_between, stages, transit, IMPATIENT if kind == "stall" else HASTY)
+            if "v1" in target.tags.get(REPOSITORY, {}) and (side, kind) not in BELIEVED:
+                assert stages["target"].is_complete(record), f"the tag came before everything else: {kind} at {at}"
+            if isinstance(outcome, PackError):
+                assert source.host in str(outcome) or target.host in str(outcome), str(outcome)
+            elif (side, kind) not in BELIEVED:
+                assert stages["target"].is_complete(record)
+            stages[side].registry.begin(None)
+            copy_between(stages, transit, PATIENT)
+            target.check()
+            assert stages["target"].is_complete(record)
+            assert not list((transit.root / "tmp").glob("*"))
+            if not isinstance(outcome, PackError) and not fault.met:
+                break
+        assert 10 < at < MOST_REQUESTS - 1
+        assert not any("Authorization" in seen.headers for seen in stranger.seen)
+
+
+def copy_between(stages: dict[str, Stage], transit: Store, pacing: Pacing) -> None:
+    clients = {side: stage.client(pacing) for side, stage in stages.items()}
+    references = {side: Reference(stage.registry.host, REPOSITORY, "v1") for side, stage in stages.items()}
+    try:
+        Mirror(clients["source"], clients["target"], transit, manner=ONE_BY_ONE).run(
+            references["source"], references["target"]
+        )
+    finally:
+        for client in clients.values():
+            client.close()
 
 
 @pytest.mark.parametrize("verb", ["push", "pull"])

@@ -13,7 +13,7 @@ import pytest
 from packager import api
 from packager.base import errors
 from packager.cli import main
-from tests.support.command_line import complaint_about, verbs
+from tests.support.command_line import complaint_about, subverbs, verbs
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text()
@@ -51,11 +51,12 @@ def test_the_readme_names_every_verb() -> None:
 
 
 def test_options_named_in_sentences_exist() -> None:
-    options = {name for verb in (main.cli, *verbs().values()) for option in verb.params for name in option.opts}
+    known = [main.cli, *verbs().values(), *subverbs().values()]
+    options = {name for verb in known for option in verb.params for name in option.opts}
     named = {name for code in re.findall(r"`([^`]+)`", SPOKEN) for name in re.findall(r"(?<!\S)--[a-z-]+", code)}
     foreign = {
         name
-        for code in re.findall(r"`((?:docker|pip|usermod)[^`]+)`", SPOKEN)
+        for code in re.findall(r"`((?:docker|pip|usermod|cosign|age)[^`]+)`", SPOKEN)
         for name in re.findall(r"--[a-z-]+", code)
     }
     assert sorted(named - foreign - options - {"--help"}) == []

@@ -16,11 +16,12 @@ from packager.oci.reference import parse_reference
 from packager.registry.pull import pull_image
 from packager.registry.push import push_image
 from packager.store.store import Store
+from packager.trust.checks import is_verified
 from packager.trust.keyfiles import Password, format_private_key, parse_private_key, write_key_pair
 from packager.trust.keys import create_private_key, parse_public_key
 from packager.trust.pem import format_pem
 from packager.trust.signatures import SIGNATURE_ANNOTATION
-from packager.trust.verify import is_verified, verify_image
+from packager.trust.verify import verify_image
 from tests.support.debian_tools import obtain_program
 from tests.support.docker_registry import docker_registry
 from tests.support.sealed_images import KEY, OTHER_KEY, SealedImage, build_image, signed

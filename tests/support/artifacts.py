@@ -126,3 +126,10 @@ def make_deb(name: str, version: str, files: bytes | None = None, /, **fields: s
         out += f"{member:<16}{0:<12}{0:<6}{0:<6}{100644:<8}{len(content):<10}`\n".encode() + content
         out += b"\n" * (len(content) % 2)
     return bytes(out)
+
+
+def make_crate(name: str, version: str, *, manifest: str = "", source: str = "") -> bytes:
+    """Return a crate file as cargo publishes it; `manifest` is what follows the package's table in Cargo.toml."""
+    text = f'[package]\nname = "{name}"\nversion = "{version}"\nedition = "2018"\n\n{manifest}'
+    files = {f"{name}-{version}/Cargo.toml": text.encode(), f"{name}-{version}/src/lib.rs": source.encode()}
+    return gzip.compress(make_tar(files), mtime=0)

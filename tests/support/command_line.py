@@ -44,6 +44,12 @@ def verbs() -> dict[str, click.Command]:
     return {name: command for name, command in found.items() if command is not None}
 
 
+def subverbs() -> dict[str, click.Command]:
+    """Return every verb below a group, by both words."""
+    groups = {name: command for name, command in verbs().items() if isinstance(command, click.Group)}
+    return {f"{name} {word}": found for name, group in groups.items() for word, found in group.commands.items()}
+
+
 def complaint_about(words: Sequence[str]) -> str:
     """Return what click says against the words after `wideswe-pack`, or nothing; no file is looked for."""
     context = click.Context(cli, info_name="wideswe-pack")
@@ -53,7 +59,11 @@ def complaint_about(words: Sequence[str]) -> str:
         if command is None:
             return f"no verb {name}"
         inner = click.Context(command, info_name=name, parent=context)
-        given, _, _ = command.make_parser(inner).parse_args(rest)
+        given, rest, _ = command.make_parser(inner).parse_args(rest)
+        if isinstance(command, click.Group):
+            name, command, rest = command.resolve_command(inner, rest)
+            assert command is not None
+            given, rest, _ = command.make_parser(click.Context(command, info_name=name, parent=inner)).parse_args(rest)
     except click.UsageError as error:
         return error.format_message()
     missing = [found.name for found in command.params if found.required and not given.get(str(found.name))]

@@ -33,6 +33,16 @@ def obtain_program(package: str, suite: str) -> Path:
     return program
 
 
+def obtain_command(package: str, suite: str, *libraries: str) -> list[str]:
+    """Return the words that run a program which needs newer libraries than this system has: its loader comes along."""
+    place = _cache() / f"{package}-{suite}-whole"
+    if not (place / "usr" / "bin" / package).is_file():
+        _unpack(package, suite, place, "libc6", *libraries)
+    loader = place / "usr" / "lib64" / "ld-linux-x86-64.so.2"
+    libs = place / "usr" / "lib" / "x86_64-linux-gnu"
+    return [str(loader), "--library-path", str(libs), str(place / "usr" / "bin" / package)]
+
+
 def go_cache() -> str:
     """Return where Go keeps its own compiled standard library between runs: compiling it takes most of a minute."""
     return str(_cache() / "go-build")
@@ -43,7 +53,7 @@ def _cache() -> Path:
     return Path(base) / "wideswe-pack" / "test-tools"
 
 
-def _unpack(package: str, suite: str, place: Path) -> None:
+def _unpack(package: str, suite: str, place: Path, *libraries: str) -> None:
     archive = _find_archive()
     if archive is None or find_program("apt-get") is None or not KEYRING.is_file():
         pytest.skip("no apt with a Debian archive to take stock tools from")
@@ -54,11 +64,13 @@ def _unpack(package: str, suite: str, place: Path) -> None:
         around = Surroundings(cwd=scratch, timeout_s=300)
         try:
             run_ok(["apt-get", *options, "-q", "update"], around)
-            run_ok(["apt-get", *options, "-q", "download", package], around)
+            run_ok(["apt-get", *options, "-q", "download", package, *libraries], around)
         except WorldError as error:
             pytest.skip(f"{package} of {suite} cannot be fetched: {error}")
-        (deb,) = scratch.glob(f"{package}_*.deb")
-        run_ok(["dpkg", "-x", str(deb), str(scratch / "root")], around)
+        debs = sorted(scratch.glob("*.deb"))
+        assert len(debs) == 1 + len(libraries), debs
+        for deb in debs:
+            run_ok(["dpkg", "-x", str(deb), str(scratch / "root")], around)
         with contextlib.suppress(OSError):  # another run was first
             (scratch / "root").rename(place)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import unquote
 
 from packager.lock.clients import Clients
+from packager.lock.ecosystems.cargo_index import place_in_index
 from tests.support.artifacts import integrity_of
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Fault:
 
 
 class FakeRegistry:
-    """All registries at once, below /simple, /files, /npm, /go and /debian of one loopback address."""
+    """All registries at once, below /simple, /npm, /go, /debian, /index and /rust of one loopback address."""
 
     def __init__(self) -> None:
         self.pages: dict[str, tuple[str, bytes]] = {}
@@ -83,6 +84,15 @@ class FakeRegistry:
         self.put(f"/go/{module}/@v/list", known + f"{version}\n".encode(), media_type)
         self.put(f"/go/{module}/@latest", files["info"], "application/json")
 
+    def add_crate(self, data: bytes, row: dict[str, object]) -> None:
+        """Publish a crate with its row of the index; crate files lie apart, where config.json says."""
+        name, version = row["name"], row["vers"]
+        place = f"/index/{place_in_index(str(name))}"
+        page = self.pages.get(place, ("", b""))[1] + json.dumps(row).encode() + b"\n"
+        self.put(place, page, "text/plain")
+        self.put(f"/crates/{name}/{version}/download", data)
+        self.put("/index/config.json", json.dumps({"dl": f"{self.url}/crates"}).encode(), "application/json")
+
     def clients(self, home: Path) -> Clients:
         """Return clients that find all registries here."""
         environment = {
@@ -92,6 +102,8 @@ class FakeRegistry:
             "WIDESWE_REGISTRY_NPM": f"{self.url}/npm",
             "WIDESWE_REGISTRY_GOPROXY": f"{self.url}/go",
             "WIDESWE_REGISTRY_DEBIAN": f"{self.url}/debian",
+            "WIDESWE_REGISTRY_CRATES": f"{self.url}/index",
+            "WIDESWE_REGISTRY_RUSTDIST": f"{self.url}/rust",
         }
         return Clients(environment, root=home)
 

@@ -15,11 +15,13 @@ from packager.oci.manifest import (
     MEDIA_MANIFEST,
     Manifest,
     format_manifest,
+    parse_manifest,
 )
 from packager.oci.record import ImageRecord, SignatureTag
 from packager.seal.grants import GRANT_TYPE
 
 if TYPE_CHECKING:
+    from packager.base.digests import Digest
     from packager.store.store import Store
 
 BUNDLE_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
@@ -44,6 +46,12 @@ def make_image(store: Store, *, sizes: tuple[int, ...] = (5000, 70_000), seed: i
     layers = [put_blob(store, MEDIA_LAYER_ZSTD, bytes_of(size, seed * 100 + n)) for n, size in enumerate(sizes)]
     config = put_blob(store, MEDIA_CONFIG, b'{"architecture":"amd64","os":"linux","seed":%d}' % seed)
     return ImageRecord(put_manifest(store, Manifest(config, tuple(layers))))
+
+
+def layers_of(store: Store, record: ImageRecord) -> list[Digest]:
+    """The blobs of an image's manifest."""
+    manifest = parse_manifest(store.read(record.manifest.digest, 1 << 20))
+    return [blob.digest for blob in (manifest.config, *manifest.layers)]
 
 
 def make_referrer(store: Store, subject: Descriptor, kind: str = BUNDLE_TYPE, data: bytes = b"{}") -> Descriptor:

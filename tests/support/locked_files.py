@@ -7,10 +7,13 @@ import os
 from typing import TYPE_CHECKING
 
 from packager.lock.clients import Clients
+from packager.lock.ecosystems.cargo_index import place_in_index
 from packager.lock.ecosystems.pip_index import ACCEPT, parse_page
 from packager.lock.upstream import Upstream
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from packager.lock.ecosystems.pip_index import IndexFile
 
 
@@ -46,3 +49,19 @@ def npm_lock(package: str, version: str) -> str:
     }
     lock = {"name": "sample", "version": "1.0.0", "lockfileVersion": 3, "requires": True, "packages": rows}
     return json.dumps(lock, indent=2)
+
+
+def cargo_lock(crates: Mapping[str, str]) -> str:
+    """Return a Cargo.lock of a project `sample` that needs crates which need no others."""
+    upstream = Upstream(Clients(dict(os.environ)))
+    rows = []
+    for name, version in sorted(crates.items()):
+        page = upstream.document(f"{upstream.clients.base_url('crates')}/{place_in_index(name)}")
+        (row,) = (found for line in page.body.splitlines() if (found := json.loads(line))["vers"] == version)
+        rows.append(
+            f'[[package]]\nname = "{name}"\nversion = "{version}"\n'
+            f'source = "registry+https://github.com/rust-lang/crates.io-index"\nchecksum = "{row["cksum"]}"\n'
+        )
+    needed = ",\n ".join(f'"{name}"' for name in sorted(crates))
+    own = f'[[package]]\nname = "sample"\nversion = "0.1.0"\ndependencies = [\n {needed},\n]\n'
+    return "version = 4\n\n" + "\n".join(sorted([*rows, own], key=lambda row: row.split('"')[1]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from packager.api.place import PLATFORM, Place
 from tests.support.git_builder import GitBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from packager.build.task import TaskBuild
     from packager.lock.model import Lock
@@ -28,7 +28,10 @@ BASE: Mapping[str, object] = {
 
 @dataclass(frozen=True)
 class Sample:
-    """What one target is: its files at base and those that gold adds or changes; `fields` are recipe keys of it."""
+    """What one target is: its files at base and those that gold adds or changes; `fields` are recipe keys of it.
+
+    `past` are the trees of the commits before base, oldest first; `{past}` in a field is the last one's id.
+    """
 
     name: str
     files: Mapping[str, str]
@@ -36,6 +39,7 @@ class Sample:
     hidden: Mapping[str, str] = field(default_factory=lambda: {"tests.sh": "echo 1..1\necho ok 1 - one\n"})
     fields: Mapping[str, object] = field(default_factory=dict)
     base: Mapping[str, object] = field(default_factory=lambda: BASE)
+    past: Sequence[Mapping[str, str]] = ()
 
     @property
     def task(self) -> str:
@@ -112,10 +116,14 @@ def make_suite(folder: Path, sample: Sample, *, store: Path, inputs: tuple[Path,
     (beside / "prompt.md").write_text("Make it so.\n")
     shutil.copytree(TEMPLATES, root / "images")
     git = GitBuilder(folder / "git" / f"{sample.name}.git")
-    base = git.commit(dict(sample.files), message="base")
+    past: list[str] = []
+    for number, files in enumerate(sample.past):
+        past.append(git.commit(dict(files), *past[-1:], message=f"past {number}"))
+    base = git.commit(dict(sample.files), *past[-1:], message="base")
     gold = git.commit({**sample.files, **sample.gold}, base, message="gold")
     git.ref("refs/heads/main", gold)
     place = Place(root, store, folder / "keys", inputs=inputs, mirrors={SOURCES: f"{folder / 'git'}/"})
-    suite = Suite(sample, place, git, base, gold)
+    fields = json.loads(json.dumps(dict(sample.fields)).replace("{past}", past[-1] if past else ""))
+    suite = Suite(replace(sample, fields=fields), place, git, base, gold)
     suite.write_recipe()
     return suite

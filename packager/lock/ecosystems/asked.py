@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from packager.sandbox.fetches import Answer, Request
 
 
+WHOLE = "*"
+"""The shelf of a page that is about a registry as such: it holds whatever is locked of that registry."""
+
+
 class Sort(enum.Enum):
     """ARTIFACT: bytes that never change under their key, locked by digest. INDEX: a page that is rendered anew."""
 

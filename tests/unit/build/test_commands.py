@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from packager.base.errors import InputError
+from packager.base.processes import Surroundings, run
 from packager.build.commands import dependency_command, in_build_order, prepare_command, wiring_commands
-from packager.recipe.model import Link
+from packager.recipe.model import Link, Toolchain
 from tests.support.small_suite import TASK, SmallSuite, make_suite
 
 if TYPE_CHECKING:
@@ -103,3 +104,24 @@ def test_links_in_a_circle_are_refused(suite: SmallSuite) -> None:
     with pytest.raises(InputError) as caught:
         in_build_order(linked(suite.recipe(), ("user", "maker"), ("maker", "user")))
     assert str(caught.value) == f"{TASK}: links: links run in a circle: maker, user"
+
+
+def test_what_cargo_keeps_of_time_and_disk_is_taken_away_after_its_dependencies(
+    suite: SmallSuite, tmp_path: Path
+) -> None:
+    rust = changed(suite.recipe().target("maker"), toolchain=Toolchain(rust="1.94.1"), dependencies=("true",))
+    command = dependency_command(rust)
+    assert command.startswith("mkdir -p /workspace/maker && cd /workspace/maker && true && { cargo_home=")
+    kept = ("registry/index/x/.cache/a", "git/db/x/HEAD", "git/checkouts/x/1/src/index", "git/checkouts/x/1/.git/HEAD")
+    gone = (".global-cache", "git/db/x/FETCH_HEAD", "git/checkouts/x/1/.git/index", "git/checkouts/x/1/.git/logs/HEAD")
+    for name in (*kept, *gone):
+        path = tmp_path / ".cargo" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    tidy = command.partition(" && true && ")[2]
+    done = run(["/bin/sh", "-ec", tidy], Surroundings(env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}))
+    assert (done.exit_code, done.stderr) == (0, b"")
+    left = {str(path.relative_to(tmp_path / ".cargo")) for path in (tmp_path / ".cargo").rglob("*") if path.is_file()}
+    assert left == set(kept)
+    empty = run(["/bin/sh", "-ec", tidy], Surroundings(env={"HOME": str(tmp_path / "none"), "PATH": "/usr/bin:/bin"}))
+    assert (empty.exit_code, empty.stderr) == (0, b"")

@@ -90,7 +90,9 @@ def test_a_failing_step_says_what_it_wrote_and_what_it_was_refused(store: Store)
     with pytest.raises(InputError) as caught:
         replace(builder, fetches=fetches).build(parse_dockerfile(f"{START}# step: t/dependencies\nRUN fetch\n"))
     assert str(caught.value) == (
-        f"step t/dependencies: exit code 3 from: fetch\ncannot go on\nnot in the lock: GET {url}"
+        f"step t/dependencies: exit code 3 from: fetch\ncannot go on\nnot in the lock: GET {url}\n"
+        "hint: checklist I (an input that is not pinned): pin a version, a commit or a digest in the recipe, and fetch it "
+        "where it is recorded"
     )
     with pytest.raises(InputError) as caught:
         builder.build(parse_dockerfile(f"{START}RUN fetch\n"))

@@ -81,7 +81,7 @@ def test_5_is_a_signature_or_a_key(image: SealedImage, tmp_path: Path) -> None:
     assert text.startswith(f"error: {TASK}: check 4, legacy signature: ")
     assert said(tmp_path, "keygen") == (
         5,
-        "error: no password for the signing key\nhint: set WIDESWE_PASSWORD (empty is allowed) or name a password file\n",
+        "error: no password for the signing key\nhint: set WIDESWE_PASSWORD (empty is allowed) or name a password file with --password-file\n",
     )
 
 

@@ -11,12 +11,13 @@ import pytest
 from click.testing import CliRunner
 
 from packager.cli.main import cli
-from tests.support.command_line import call, complaint_about, verbs
+from tests.support.command_line import call, complaint_about, subverbs, verbs
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 VERBS = verbs()
+SUBVERBS = subverbs()
 _COMMAND = re.compile(r"^(?:eval \"\$\()?(?:[A-Z_]+=\S* )?wideswe-pack (.*?)(?:\)\")?$")
 
 
@@ -66,3 +67,17 @@ def test_an_example_that_is_none_would_be_found() -> None:
 def test_the_version_is_that_of_the_package(tmp_path: Path) -> None:
     done = call(tmp_path, "--version")
     assert (done.exit_code, done.stdout) == (0, b"wideswe-pack, version 0.1.0\n")
+
+
+@pytest.mark.parametrize("name", SUBVERBS)
+def test_a_verb_below_a_group_explains_itself_and_each_of_its_options(name: str) -> None:
+    command, page = SUBVERBS[name], shown(*name.split())
+    assert page.startswith(f"Usage: wideswe-pack {name} ")
+    assert re.fullmatch(r"[A-Z][^\n]*\.", str(command.help).partition("\n")[0])
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, f"{name} {parameter.opts}"
+            assert parameter.opts[0] in page
+    for example in re.findall(r"Example: wideswe-pack (.+)", str(command.help)):
+        assert complaint_about(shlex.split(example)) == ""
+        assert example.startswith(name)

@@ -63,9 +63,9 @@ def test_a_machine_without_the_suite_is_told_what_to_do(tmp_path: Path) -> None:
 
 def test_an_unknown_alias_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
-        clients(tmp_path).base_url("crates")
+        clients(tmp_path).base_url("other")
     assert str(caught.value) == (
-        "expected a registry alias (debian, goproxy, npm, pypi), found 'crates'\nhint: set WIDESWE_REGISTRY_CRATES"
+        "expected a registry alias (crates, debian, goproxy, npm, pypi, rustdist), found 'other'\nhint: set WIDESWE_REGISTRY_OTHER"
     )
 
 

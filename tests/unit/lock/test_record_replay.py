@@ -272,7 +272,7 @@ def test_bytes_that_change_under_one_key_are_mutable_and_luck_is_no_lock() -> No
         "record: two recordings of one command differ\n"
         f"pypi a: mutable: first {digest_of(b'1')}, then {digest_of(b'x')}\n"
         "pypi b: fetched in only one of two recordings\n"
-        "hint: pin what the command fetches (a version, a lock file, a commit): it must ask for the same each time"
+        "hint: checklist I: pin what the command fetches (a version, a lock file, a commit): the same each time"
     )
 
 

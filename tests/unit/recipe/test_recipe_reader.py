@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from packager.base.errors import InputError
-from packager.recipe.model import plain_recipe, recipe_digest
+from packager.recipe.model import SharedHistory, plain_recipe, recipe_digest
 from packager.recipe.reader import cutoff_problems, read_recipe, recipe_problems
 from tests.support.recipe_texts import GOOD, A, B, C, D, E, place_recipe
 
@@ -52,6 +52,29 @@ def test_a_good_recipe_becomes_a_frozen_value_with_units_and_defaults(place: Pat
     assert recipe.file(recipe.prompt) == place.parent / "hello-wide-001" / "prompt.md"
     assert recipe.target("greet").gold.from_commit is None
     assert isinstance(hash(recipe), int)
+
+
+def test_a_shared_history_names_one_commit(place: Path) -> None:
+    place.write_text(GOOD.replace("    history: none\n", f"    history: {{shared: {E}}}\n"))
+    recipe = read_recipe(place)
+    assert recipe.target("Caller").history == SharedHistory(shared=E)
+    [plain] = [one for one in plain_recipe(recipe)["targets"] if one["name"] == "Caller"]
+    assert plain["history"] == {"shared": E}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("some", "expected 'none', 'ancestors' or a shared commit, found 'some' (hint: such as {shared: COMMIT})"),
+        ("{from: x}", "expected 'none', 'ancestors' or a shared commit, found something else"),
+        ("{shared: [x]}", "expected 'none', 'ancestors' or a shared commit, found something else"),
+        ("{shared: abcdef1}", "expected the 40 digits of a commit, found 7: 'abcdef1'"),
+    ],
+)
+def test_any_other_history_is_refused(place: Path, text: str, expected: str) -> None:
+    assert one(place, "    history: none\n", f"    history: {text}\n").startswith(
+        f"r.yaml:28: targets[1].history: {expected}"
+    )
 
 
 def test_the_digest_ignores_place_and_order_but_no_value(place: Path) -> None:

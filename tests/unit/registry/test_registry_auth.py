@@ -13,9 +13,9 @@ from packager.oci.reference import Reference
 from packager.registry.client import RegistryClient
 from packager.registry.http import Pacing
 from packager.registry.pull import Pull
-from packager.registry.push import Push
+from packager.registry.push import Manner, Push
 from packager.store.store import Store
-from tests.support.images import make_image
+from tests.support.images import layers_of, make_image
 from tests.support.registry import MemoryRegistry, Options
 from tests.support.registry_contract import QUICK
 
@@ -103,8 +103,9 @@ def test_a_mount_asks_for_both_repositories(tmp_path: Path, log_in: Callable[...
     record = make_image(store, sizes=(100,))
     with MemoryRegistry(Options(authentication="bearer", users=USERS)) as registry:
         client = RegistryClient(registry.host, environ=log_in(registry.host), pacing=QUICK)
+        from_first = Manner(mounts=dict.fromkeys(layers_of(store, record), "first"))
         for name in ("first", "second"):
-            Push(client, store, Reference(registry.host, name, "v1"), mount_from="first").run(record)
+            Push(client, store, Reference(registry.host, name, "v1"), manner=from_first).run(record)
         assert "/token?service=here&scope=repository:first:pull&scope=repository:second:pull,push" in (
             registry.requests("GET", "/token")
         )

@@ -238,7 +238,8 @@ def test_wrong_artifact_types_in_the_list_do_not_matter(registry: MemoryRegistry
     put_fallback(
         registry, record.manifest.digest, dataclasses.replace(entry, artifact_type=EMPTY_DESCRIPTOR.media_type)
     )
-    assert pull_image(reference(registry), store).referrers == (entry,)
+    (found,) = pull_image(reference(registry), store).referrers
+    assert (found.digest, found.artifact_type) == (entry.digest, BUNDLE_TYPE)
 
 
 def test_the_fallback_tag_keeps_what_others_wrote_there(registry: MemoryRegistry, store: Store, tmp_path: Path) -> None:
@@ -254,7 +255,8 @@ def test_the_fallback_tag_keeps_what_others_wrote_there(registry: MemoryRegistry
     assert [entry["digest"] for entry in entries] == [theirs.digest, ours.digest]
     assert entries[1]["artifactType"] == BUNDLE_TYPE
     assert entries[1]["annotations"] == {"about": "a test"}
-    assert set(pull_image(reference(registry), Store(tmp_path / "other")).referrers) == {theirs, ours}
+    found = pull_image(reference(registry), Store(tmp_path / "other")).referrers
+    assert {entry.digest for entry in found} == {theirs.digest, ours.digest}
 
 
 def test_a_fallback_tag_that_is_no_list_is_not_overwritten(registry: MemoryRegistry, store: Store) -> None:
@@ -271,6 +273,7 @@ def test_a_fallback_tag_that_is_no_list_is_not_overwritten(registry: MemoryRegis
     assert "v1" not in registry.tags[REPOSITORY]
 
 
+@pytest.mark.report(6)
 def test_a_huge_attachment_is_refused_before_it_is_fetched(
     registry: MemoryRegistry, store: Store, tmp_path: Path
 ) -> None:

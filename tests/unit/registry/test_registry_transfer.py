@@ -341,6 +341,6 @@ def test_no_tag_before_everything_else(registry: MemoryRegistry, store: Store) -
     record = make_image(store)
     client = RegistryClient(registry.host, environ={}, pacing=QUICK)
     registry.begin(None)
-    Push(client, store, Reference(registry.host, REPOSITORY, "v1"), workers=4).run(record)
+    Push(client, store, Reference(registry.host, REPOSITORY, "v1")).run(record)
     methods = [(seen.method, seen.path.rpartition("/")[2]) for seen in registry.seen if seen.method != "HEAD"]
     assert methods[-2:] == [("PUT", record.manifest.digest), ("PUT", "v1")]

@@ -20,7 +20,7 @@ OURS, OUR_RECIPIENT = create_evaluator_key()
 THEIRS, THEIR_RECIPIENT = create_evaluator_key()
 HINT = (
     "\nhint: send your public key (wideswe-pack keygen --evaluator shows it) to the suite's authors, who grant it the task "
-    "with wideswe-pack sign --grant-to and push; then pull again"
+    "with wideswe-pack grant and push; then pull again"
 )
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SUBJECT = describe("application/vnd.oci.image.manifest.v1+json", b"{}")
 HINT = (
     "\nhint: send your public key (wideswe-pack keygen --evaluator shows it) to the suite's authors, who grant it the "
-    "task with wideswe-pack sign --grant-to and push; then pull again"
+    "task with wideswe-pack grant and push; then pull again"
 )
 
 

@@ -196,8 +196,8 @@ BAD_BUNDLES = {
         "bundle: not acceptable JSON: duplicate key 'payload'",
     ),
     "oversized": (
-        BUNDLE + b" " * (1 << 20),
-        f"bundle: expected at most 1048576 bytes of JSON, found {(1 << 20) + len(BUNDLE)}",
+        BUNDLE + b" " * (16 << 20),
+        f"bundle: expected at most {16 << 20} bytes of JSON, found {(16 << 20) + len(BUNDLE)}",
     ),
 }
 SUBJECT = {"digest": {"sha256": "ab" * 32}}

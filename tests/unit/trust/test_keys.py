@@ -235,7 +235,7 @@ def test_the_password_comes_from_a_file_or_from_the_environment(tmp_path: Path) 
     with pytest.raises(TrustError) as caught:
         read_password({})
     assert str(caught.value) == (
-        "no password for the signing key\nhint: set WIDESWE_PASSWORD (empty is allowed) or name a password file"
+        "no password for the signing key\nhint: set WIDESWE_PASSWORD (empty is allowed) or name a password file with --password-file"
     )
     with pytest.raises(InputError) as binary:
         read_password({}, tmp_path / "binary")

@@ -12,9 +12,10 @@ import pytest
 from packager.base.canonical import format_canonical
 from packager.base.digests import hex_of
 from packager.base.errors import IntegrityError
+from packager.trust.checks import Check, is_verified
 from packager.trust.layers import Measured, measure_layer
 from packager.trust.marks import MIN_AGE_NS, Memory
-from packager.trust.verify import Check, is_verified, verify_again, verify_image
+from packager.trust.verify import verify_again, verify_image
 from tests.support.sealed_images import KEY, SealedImage, build_image
 
 if TYPE_CHECKING:

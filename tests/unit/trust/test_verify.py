@@ -32,9 +32,10 @@ from packager.seal.age_writer import write_age
 from packager.seal.bundle import SEALED_PATH, open_seal, seal
 from packager.seal.identities import create_evaluator_key, task_identity
 from packager.trust import dsse
+from packager.trust.checks import Check, is_verified
 from packager.trust.signature_checks import MAX_REFERRERS, MAX_SIGNATURES
 from packager.trust.signatures import SIGNATURE_ANNOTATION, SIMPLE_SIGNING_TYPE, sign_image
-from packager.trust.verify import Check, is_verified, verify_image
+from packager.trust.verify import verify_image
 from tests.support.sealed_images import (
     CONTENTS,
     KEY,

@@ -1,0 +1,256 @@
+"""The verbs that carry images: push, pull, mirror, bundle export and import, load into a local engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packager.api.place import VERSION
+from packager.api.ship import Shipped, bare_home
+from packager.api.trusted import ImageQuestion, Trust, refuse_unverified
+from packager.base.canonical import LIMIT_BYTES
+from packager.base.errors import InputError, UsageError, WorldError
+from packager.base.files import full_disk_trouble
+from packager.base.progress import Overall, Progress, silent
+from packager.registry.bundle import BundleForm
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from packager.api.place import Place
+    from packager.base.digests import Digest
+    from packager.oci.record import ImageRecord
+    from packager.oci.reference import Reference
+    from packager.registry.bundle_export import Exported
+    from packager.registry.load import EngineName, Loaded
+    from packager.registry.mirror import Mirror
+    from packager.store.store import Store
+
+
+@dataclass(frozen=True)
+class Copied:
+    """An image that was mirrored: where it is now, and how many of its blobs, and bytes of them, had to move."""
+
+    source: str
+    reference: str
+    manifest: str
+    blobs: int
+    moved: int
+    moved_bytes: int
+
+
+@full_disk_trouble("push")
+def push(
+    place: Place,
+    task: str,
+    *,
+    namespace: str,
+    version: str = VERSION,
+    progress: Progress = silent,
+) -> Shipped:
+    """Push a task's image with signatures and grants; its tag appears when all else is there."""
+    from packager.oci.reference import parse_reference
+    from packager.registry.push import Manner, push_image
+
+    reference = parse_reference(f"{bare_home(namespace)}/{task}:{version}")
+    store = place.store()
+    with store.lease():
+        record, mounts = place.record(task), _neighbours(place, task, reference)
+        manner = Manner(insecure=place.plain(reference.registry), mounts=mounts)
+        digest = push_image(store, record, reference, progress=progress, manner=manner)
+    return Shipped(task, str(reference), digest)
+
+
+def _neighbours(place: Place, task: str, reference: Reference) -> dict[Digest, str]:
+    """Return from which repository of the same namespace each layer may be mounted: those of the store's other tasks.
+
+    It is a guess that costs nothing: a registry that does not have the layer there takes it as usual.
+    """
+    from packager.oci.manifest import parse_manifest
+
+    store = place.store()
+    found: dict[Digest, str] = {}
+    for other in store.names("images"):
+        digest = place.record(other).manifest.digest
+        if other != task and store.has(digest):
+            repository = f"{reference.repository.rpartition('/')[0]}/{other}".lstrip("/")
+            layers = parse_manifest(store.read(digest, LIMIT_BYTES), where=digest).layers
+            found = dict.fromkeys((layer.digest for layer in layers), repository) | found
+    return found
+
+
+@full_disk_trouble("pull")
+def pull(
+    place: Place,
+    reference: str,
+    *,
+    offline: bool = False,
+    progress: Progress = silent,
+) -> Shipped:
+    """Pull an image with signatures and grants; the image's label, not its repository, says which task it is.
+
+    `offline` asks no registry: what was pulled under this reference before is made the task's image again.
+    """
+    from packager.oci.record import format_record
+    from packager.oci.reference import parse_reference
+    from packager.registry.pull import pull_image
+
+    parsed = parse_reference(bare_home(reference))
+    store = place.store()
+    store.sweep()
+    with store.lease():
+        if offline:
+            record = _pulled_before(store, parsed)
+        else:
+            insecure = place.plain(parsed.registry)
+            record = pull_image(parsed, store, progress=progress, insecure=insecure)
+        task = _labelled_task(store, record, where=reference)
+        store.set_name("images", task, format_record(record))
+        store.set_name("pulled", str(parsed), format_record(record))
+    return Shipped(task, reference, record.manifest.digest)
+
+
+def _pulled_before(store: Store, reference: Reference) -> ImageRecord:
+    """Return what a pull left under exactly this reference; WorldError if a blob of it is not there any more."""
+    from packager.oci.record import parse_record
+    from packager.registry.attached import read_attached
+
+    data = store.name("pulled", str(reference))
+    if data is None:
+        hint = "pull it once without --offline, or import a bundle"
+        raise WorldError("was not pulled into this store before", where=str(reference), hint=hint)
+    record = parse_record(data, where=str(reference))
+    for blob in read_attached(store, record).blobs(where=str(reference)):
+        if not store.has(blob.digest, blob.size):
+            hint = "pull it again without --offline"
+            raise WorldError(f"the store lacks {blob.digest} ({blob.size} bytes)", where=str(reference), hint=hint)
+    return record
+
+
+def _labelled_task(store: Store, record: ImageRecord, *, where: str) -> str:
+    from packager.build.assemble import TASK_LABEL
+    from packager.evaluate.judge import read_image
+    from packager.seal.identities import parse_name
+
+    label = read_image(store, record).config.labels.get(TASK_LABEL)
+    if label is None:
+        raise InputError(f"the image has no label {TASK_LABEL}: it is not the image of a task", where=where)
+    return parse_name(label, where=f"{where}: label {TASK_LABEL}")
+
+
+@full_disk_trouble("mirror")
+def mirror(
+    place: Place,
+    pairs: Sequence[tuple[str, str]],
+    *,
+    progress: Progress = silent,
+) -> tuple[Copied, ...]:
+    """Copy images, each from one reference to another, with their signatures, attestations and grants.
+
+    All sources are in one registry, and all destinations are; what is there already does not move.
+    """
+    from packager.oci.reference import parse_reference
+    from packager.registry.client import RegistryClient
+    from packager.registry.mirror import Mirror
+
+    parsed = [(parse_reference(bare_home(source)), parse_reference(bare_home(target))) for source, target in pairs]
+    hosts = {(source.registry, target.registry) for source, target in parsed}
+    if len(hosts) != 1:
+        raise UsageError("expected images of one registry, and one registry to copy them to")
+    ((source_host, target_host),) = hosts
+    store = place.store()
+    store.sweep()
+    clients = [RegistryClient(host, insecure=place.plain(host)) for host in (source_host, target_host)]
+    copy = Mirror(clients[0], clients[1], store, Overall.over(progress, "mirror", len(parsed)))
+    try:
+        with store.lease():
+            return tuple(_copied(copy, source, target) for source, target in parsed)
+    finally:
+        for client in clients:
+            client.close()
+
+
+def _copied(copy: Mirror, source: Reference, target: Reference) -> Copied:
+    done = copy.run(source, target)
+    return Copied(str(source), str(target), done.manifest, done.blobs, done.moved, done.moved_bytes)
+
+
+def mirror_pairs(source: str, target: str, tasks: Sequence[str], *, version: str = VERSION) -> list[tuple[str, str]]:
+    """Return what to copy: one image by reference, or tasks of one namespace to another under the same names."""
+    if not tasks:
+        return [(source, target)]
+    return [(f"{bare_home(source)}/{task}:{version}", f"{bare_home(target)}/{task}:{version}") for task in tasks]
+
+
+@full_disk_trouble("bundle export")
+def export_bundle(
+    place: Place,
+    tasks: Sequence[str],
+    target: Path,
+    *,
+    form: BundleForm | None = None,
+    progress: Progress = silent,
+) -> Exported:
+    """Write the images of tasks, with all that hangs on them, into one file; see registry/bundle.py for its form."""
+    from packager.registry.bundle_export import Export
+
+    store = place.store()
+    store.sweep()
+    with store.lease():
+        images = {published_name(store, task, place.record(task)): place.record(task) for task in tasks}
+        return Export(store, target, form or BundleForm(), progress).run(images)
+
+
+@full_disk_trouble("bundle import")
+def import_bundle(place: Place, source: Path, *, progress: Progress = silent) -> tuple[Shipped, ...]:
+    """Take a bundle into the store; every blob is hashed, and no task is named before all of them are good."""
+    from packager.oci.layout import open_layout
+    from packager.oci.record import format_record
+    from packager.registry.bundle_import import Import
+
+    store = place.store()
+    store.sweep()
+    with store.lease(), open_layout(source) as layout:
+        images = Import(layout, store, source.name, progress).run()
+        tasks = [_labelled_task(store, image.record, where=f"{source.name}: {image.name}") for image in images]
+        if len(set(tasks)) != len(tasks):
+            twice = next(task for task in tasks if tasks.count(task) > 1)
+            raise InputError(f"two images are of the task {twice}", where=str(source))
+        for task, image in zip(tasks, images, strict=True):
+            store.set_name("images", task, format_record(image.record))
+    return tuple(
+        Shipped(task, image.name, image.record.manifest.digest) for task, image in zip(tasks, images, strict=True)
+    )
+
+
+@full_disk_trouble("load")
+def load(
+    place: Place,
+    task: str,
+    *,
+    engine: EngineName,
+    trust: Trust | None = None,
+    progress: Progress = silent,
+) -> Loaded:
+    """Verify a task's image, put it into the daemon of an engine, and hold the ids there against what was verified."""
+    from packager.registry.load import Load
+
+    store, record = place.store(), place.record(task)
+    store.sweep()
+    with store.lease():
+        refuse_unverified(ImageQuestion(place, record, task, trust or Trust()).ask(progress=progress).checks, task)
+        return Load(store, engine, progress).run(record.manifest, published_name(store, task, record))
+
+
+def published_name(store: Store, task: str, record: ImageRecord) -> str:
+    """Return the name that an image's signature gives it, else one under localhost; `verify` says if it holds."""
+    from packager.oci.manifest import parse_manifest
+    from packager.trust.payload import LIMIT_BYTES, parse_payload, parse_published_name
+
+    for signature in record.signatures:
+        if signature.tag.endswith(".sig"):
+            layers = parse_manifest(store.read(signature.manifest.digest, 1 << 20), where=signature.tag).layers
+            payload = parse_payload(store.read(layers[0].digest, LIMIT_BYTES), where=signature.tag)
+            return str(parse_published_name(payload.docker_reference, where=signature.tag))
+    return f"localhost/{task}:{VERSION}"
