@@ -171,7 +171,8 @@ class TargetTests(_Value):
 class Target(_Value):
     """A repository that must be changed and is graded; it stands at /workspace/<name>.
 
-    `empty_submodules` are paths of submodules that stay empty, as in a clone that does not ask for them.
+    `empty_submodules` are paths of submodules that stay empty, as in a clone that does not ask for them; `leave_out`
+    are files, large and of no use here, that the checkout goes without (only with `history: none`).
     """
 
     name: Name
@@ -182,6 +183,7 @@ class Target(_Value):
     hidden: Hidden
     history: History = "ancestors"
     empty_submodules: Globs = ()
+    leave_out: Globs | None = None
     toolchain: Toolchain = Toolchain()
     manifests: Globs = ()
     dependencies: tuple[Command, ...] = ()
@@ -199,6 +201,7 @@ class Context(_Value):
     commit: Commit
     history: HistoryKind = "none"
     empty_submodules: Globs = ()
+    leave_out: Globs | None = None
 
 
 class Link(_Value):

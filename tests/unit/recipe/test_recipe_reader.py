@@ -113,6 +113,7 @@ ONE_FAULT = {
     "base is gold": (f"gold: {{commit: {B}", f"gold: {{commit: {A}", "r.yaml:15: targets[0].gold.commit: the same commit as the base (hint: the base is what the agent sees; gold must be something else)"),
     "empty change": (f"gold: {{commit: {B},", f"gold: {{commit: {B}, from: {B},", "r.yaml:15: targets[0].gold.from: the same commit as the gold commit: the change is empty"),
     "context holds gold": (D, B, "r.yaml:33: contexts[0].commit: this commit is the answer at targets[0].hidden (hint: a checkout must not hold gold)"),
+    "left out with history": ("    commit: " + A, "    leave_out: [big.gif]\n    commit: " + A, "r.yaml:14: targets[0].leave_out: files can be left out only where history is none (hint: write history: none; older commits would hold the files)"),
     "same name": ("name: docs", "name: greet", "r.yaml:33: contexts[0].name: the folder /workspace/greet is taken by targets[0] (hint: give every target and context a name of its own)"),
     "name by case": ("name: docs", "name: GREET", "r.yaml:33: contexts[0].name: the folder /workspace/GREET is different from 'greet' only by case, at targets[0] (hint: give every target and context a name of its own)"),
     "same repository": ("hello/docs,", "Hello/caller,", "r.yaml:33: contexts[0].repo: the same repository as targets[1] (hint: a second checkout could show what the first must hide)"),
