@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import sys
@@ -75,7 +76,6 @@ def reproduce(
     What this store does not have yet is built first. With a root secret the sealed image is compared, else all but it.
     """
     from packager.api.author import fetch
-    from packager.build.reproduce import compare_builds
     from packager.build.variations import choose, together, variations
 
     wish = wish or Wish()
@@ -85,18 +85,13 @@ def reproduce(
         ours = _ours(place, task_build)
         with _workshop(place, task_build, ours, progress) as shop:
             rows = choose(variations(shop.here(wish)), wish.vary)
-            settings = together(rows)
             count = sum(row.possible for row in rows)
             progress(Event("reproduce", message=f"{task}: from an empty store, {count} conditions varied"))
-            result = shop.rebuild(settings, "all")
-            theirs = shop.remember(result, "all", settings)
-            comparison = (
-                _failed(result)
-                if result.complaint
-                else compare_builds(ours.remembered, theirs, shop.react(rows, theirs))
-            )
-    engines = (place.engine, settings.engine or place.engine)
-    return _report(place, task_build, ours, _Outcome(rows, result, comparison, engines), wish)
+            trials = [
+                shop.compare(together(rows), "all", rows),
+                *(shop.compare(*one, rows) for one in shop.foreign(rows)),
+            ]
+    return _report(place, task_build, ours, _Outcome(rows, trials, (place.engine, *shop.engines(rows))), wish)
 
 
 @dataclass(frozen=True)
@@ -107,6 +102,24 @@ class _Ours:
     environment_id: str
     content_id: str
     manifest: str
+
+    def rebuilt(self, result: Result) -> str:
+        """Return the content id of a rebuild, of the sealed image if it came to that."""
+        return result.content_id or result.environment_id
+
+    def equals(self, result: Result) -> bool:
+        """Tell whether a rebuild gave the same image, sealed where ours is."""
+        return self.rebuilt(result) == self.content_id and result.manifest in ("", self.manifest)
+
+
+def _other_engines(place: Place) -> tuple[str, ...]:
+    """Return the engines that seem to work here beside the one in use."""
+    try:
+        engines = importlib.import_module("packager.sandbox.engines")
+    except ModuleNotFoundError:  # there is only one
+        return ()
+    others = [name for name in engines.NAMES if name != place.engine]
+    return tuple(name for name in others if engines.find_lack(name, place.store_root) is None)
 
 
 def _ours(place: Place, task_build: TaskBuild) -> _Ours:
@@ -126,11 +139,10 @@ def _ours(place: Place, task_build: TaskBuild) -> _Ours:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What a rebuild came to."""
+    """What the rebuilds came to, each with its result and comparison; `engines` are all that built."""
 
     rows: Sequence[Variation]
-    result: Result
-    comparison: Comparison
+    trials: Sequence[tuple[Result, Comparison]]
     engines: tuple[str, ...]
 
 
@@ -186,10 +198,30 @@ class _Workshop:
 
         mask = os.umask(0)
         os.umask(mask)
-        engines = () if wish.engine in (None, self.place.engine) else (str(wish.engine),)
+        engines = _other_engines(self.place) if wish.engine is None else (wish.engine,)
         cpus = sorted(os.sched_getaffinity(0))
         may_map = os.geteuid() == 0 and in_first_user_namespace()
         return Here(cpus, mask, dict(os.environ), may_map, self.memory, engines)
+
+    def engines(self, rows: Sequence[Variation]) -> tuple[str, ...]:
+        """Return the engines that build again, if they are among what is varied."""
+        return tuple(name for row in rows if row.name == "engine" and row.possible for name in row.value.split(", "))
+
+    def foreign(self, rows: Sequence[Variation]) -> list[tuple[Settings, str]]:
+        """Return a rebuild for each other engine: nothing else is varied, since not every engine stands everything."""
+        from packager.build.variations import Settings
+
+        return [(Settings(engine=name), f"engine {name}") for name in self.engines(rows)]
+
+    def compare(self, settings: Settings, name: str, rows: Sequence[Variation]) -> tuple[Result, Comparison]:
+        """Rebuild everything under some settings and compare it with ours, step by step."""
+        from packager.build.reproduce import compare_builds
+
+        result = self.rebuild(settings, name)
+        if result.complaint:
+            return result, _failed(result)
+        theirs = self.remember(result, name, settings)
+        return result, compare_builds(self.ours.remembered, theirs, self.react(rows, settings, theirs))
 
     def store_root(self, settings: Settings, name: str) -> Path:
         """Return the store of a rebuild."""
@@ -237,22 +269,24 @@ class _Workshop:
         steps = parse_steps(result.steps.encode(), where="rebuilder")
         return Remembered(steps, Store(self.store_root(settings, name)))
 
-    def react(self, rows: Sequence[Variation], theirs: Remembered) -> Reactions:
+    def react(self, rows: Sequence[Variation], settings: Settings, theirs: Remembered) -> Reactions:
         """Run each step that differs again, over the layers that it had, under every variation alone."""
         from packager.build.causes import REPEATED
         from packager.build.reproduce import TOGETHER, differing_steps, find_reactions
-        from packager.build.variations import Settings, together
+        from packager.build.variations import Settings
 
         differing = differing_steps(self.ours.remembered, theirs)
         lines = [step.line for step in differing if step.key.get("kind") == "run"]
-        alone = {row.name: row.apply(Settings()) for row in rows if row.possible}
-        settings = {REPEATED: Settings(), **alone, TOGETHER: together(rows)}
-        return find_reactions(lines, list(alone), lambda name, left: self._try(settings[name], name, left))
+        alone = {row.name: row.apply(Settings()) for row in rows if row.possible and row.change}
+        if settings.engine:
+            alone = {"engine": settings}
+        known = {REPEATED: Settings(), **alone, TOGETHER: settings}
+        return find_reactions(lines, list(alone), lambda name, left: self._try(known[name], name, left))
 
     def _try(self, settings: Settings, name: str, lines: Sequence[int]) -> list[int]:
         """Return those of some steps that give another layer under some settings."""
         self.progress(Event("reproduce", message=f"varied: {name}; {len(lines)} steps again"))
-        kind = "again-shuffled" if settings.order_seed else "again"
+        kind = f"again{'-shuffled' * bool(settings.order_seed)}{settings.engine}"
         self._teach(self.store_root(settings, kind))
         result = self.rebuild(settings, kind, lines)
         theirs = {step.line: step.layer for step in self.remember(result, kind, settings).steps}
@@ -284,22 +318,19 @@ def _failed(result: Result) -> Comparison:
 
 def _report(place: Place, task_build: TaskBuild, ours: _Ours, outcome: _Outcome, wish: Wish) -> Reproduced:
     """Put everything together, and write the statement if one is wanted."""
-    result, rows, comparison = outcome.result, outcome.rows, outcome.comparison
-    mine, other = (
-        (ours.content_id, result.content_id) if result.content_id else (ours.environment_id, result.environment_id)
-    )
-    sealed_same = not result.manifest or result.manifest == ours.manifest
+    comparisons = [comparison for _, comparison in outcome.trials]
+    ids = [ours.rebuilt(result) for result, _ in outcome.trials]
     found = Reproduced(
         task=task_build.recipe.id,
-        same=comparison.same and mine == other and sealed_same,
+        same=all(comparison.same for comparison in comparisons) and all(ours.equals(one) for one, _ in outcome.trials),
         manifest=ours.manifest,
         content_id=ours.content_id,
         environment_id=ours.environment_id,
-        rebuilt=other,
-        varied=tuple(Varied(row.name, row.value, row.possible) for row in rows),
-        found=comparison.found,
-        more=comparison.more,
-        follow=comparison.follow,
+        rebuilt=next((one for one in ids if one != ours.content_id), ours.content_id),
+        varied=tuple(Varied(row.name, row.value, row.possible) for row in outcome.rows),
+        found=tuple(row for comparison in comparisons for row in comparison.found),
+        more=sum(comparison.more for comparison in comparisons),
+        follow=tuple(label for comparison in comparisons for label in comparison.follow),
     )
     if wish.statement is not None:
         write_atomic(wish.statement, _statement(place, task_build, found, outcome))

@@ -9,6 +9,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from packager.base.errors import InputError
+from packager.build.scrubs import scrub_commands
 
 if TYPE_CHECKING:
     from packager.recipe.model import Link, Recipe, Target
@@ -30,9 +31,11 @@ def checkout(name: str) -> str:
 
 def dependency_command(target: Target) -> str:
     """Return one shell command that runs the dependency commands of a target where its checkout will be, or nothing."""
-    tidy = (_CARGO_TIDY,) if target.toolchain.rust and target.dependencies else ()
-    command = _chain(target.name, (*target.dependencies, *tidy))
-    return f"mkdir -p {checkout(target.name)} && {command}" if command else ""
+    if not target.dependencies:
+        return ""
+    tidy = (_CARGO_TIDY,) if target.toolchain.rust else ()
+    command = _chain(target.name, (*target.dependencies, *tidy, *scrub_commands(target.manifests)))
+    return f"mkdir -p {checkout(target.name)} && {command}"
 
 
 def prepare_command(recipe: Recipe, target: Target) -> str:

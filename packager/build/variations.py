@@ -106,9 +106,10 @@ def _user_namespace(here: Here) -> Variation:
 
 
 def _engine(here: Here) -> Variation:
+    """Return the other engines; each builds once more by itself, so that it changes no other rebuild."""
     if not here.engines:
         return Variation("engine", "no second engine works here; see wideswe-pack doctor", possible=False)
-    return Variation("engine", here.engines[0], change={"engine": here.engines[0]})
+    return Variation("engine", ", ".join(here.engines))
 
 
 def choose(known: Iterable[Variation], names: Collection[str]) -> tuple[Variation, ...]:

@@ -130,6 +130,8 @@ class Recorder:
         check_key(ecosystem.alias, asked.key)
         if asked.sort is Sort.INDEX:
             return self._index(ecosystem, asked, request)
+        if not request.host.endswith(ALIAS_SUFFIX) and self._row(ecosystem.alias, asked.key, ecosystem) is None:
+            return self._artifact(web.ALIAS, web.key_of(url), None, [url])
         return self._artifact(ecosystem.alias, asked.key, ecosystem)
 
     def _understand(self, request: Request, url: str) -> tuple[Ecosystem | None, Asked | None]:
@@ -159,13 +161,21 @@ class Recorder:
         if ecosystem.always_lists:
             return answer
         with self._lock:
-            if answer.status == _OK:
+            if answer.status == _OK or asked.detail:  # a version that is not there says nothing of the others
                 self._pages[ecosystem.alias, asked.key] = ecosystem.shelf(asked)
             else:
                 self._absent.add((ecosystem.alias, asked.key))
         return answer
 
     def _artifact(self, alias: str, key: str, ecosystem: Ecosystem | None, urls: Iterable[str] = ()) -> Answer:
+        row = self._row(alias, key, ecosystem, urls)
+        if row is None:
+            with self._lock:
+                self._absent.add((alias, key))
+            return Answer(404, "text/plain", b"not found\n")
+        return Answer(_OK, row.media_type, self._store.path(row.blob.digest))
+
+    def _row(self, alias: str, key: str, ecosystem: Ecosystem | None, urls: Iterable[str] = ()) -> _Row | None:
         with self._lock:
             key_lock = self._key_locks[alias, key]
         with key_lock:
@@ -174,12 +184,10 @@ class Recorder:
             if row is None:
                 candidates = urls if ecosystem is None else ecosystem.locate(key, self._upstream)
                 row = self._fetch(alias, key, ecosystem, candidates)
-            with self._lock:
-                if row is None:
-                    self._absent.add((alias, key))
-                    return Answer(404, "text/plain", b"not found\n")
-                self._rows[alias, key] = row
-        return Answer(_OK, row.media_type, self._store.path(row.blob.digest))
+            if row is not None:
+                with self._lock:
+                    self._rows[alias, key] = row
+        return row
 
     def _fetch(self, alias: str, key: str, ecosystem: Ecosystem | None, urls: Iterable[str]) -> _Row | None:
         canonical = None if ecosystem is None else ecosystem.canonical(key)

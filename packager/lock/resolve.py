@@ -55,6 +55,12 @@ class Resolver:
 
     def resolve(self, recipe: Recipe) -> Lock:
         """Return a lock of everything that needs no recording; git packs and the answer are in the store afterwards."""
+        if self.platform not in recipe.platforms:
+            raise InputError(
+                f"expected one of the recipe's platforms, {', '.join(recipe.platforms)}; found {self.platform}",
+                where=recipe.id,
+                hint="add it to `platforms` in the recipe",
+            )
         self.progress(Event("lock", message="reading repositories"))
         repos = lock_repositories(self.repositories, self.store, targets=[target.name for target in recipe.targets])
         contexts = {context.name: self.repositories.repository(context.name) for context in recipe.contexts}

@@ -51,7 +51,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TinyWorld]:
 def test_a_task_is_the_same_under_every_condition_and_a_statement_says_so(world: TinyWorld) -> None:
     suite = world.suite("good", "mkdir -p /opt/x", "ls /usr/bin >/opt/x/list", "echo 2 >/opt/x/jobs")
     statement = world.folder / "statement.json"
-    found = api.reproduce(suite.place, suite.task, wish=api.Wish(statement=statement))
+    found = api.reproduce(suite.place, suite.task, wish=api.Wish(engine="native", statement=statement))
     assert (found.same, found.found, found.more, found.follow) == (True, (), 0, ())
     assert found.rebuilt == found.content_id != found.environment_id
     assert [row.name for row in found.varied] == list(CONDITIONS)
@@ -77,7 +77,7 @@ def test_a_task_is_the_same_under_every_condition_and_a_statement_says_so(world:
         },
     }
     before = statement.read_bytes()
-    api.reproduce(suite.place, suite.task, wish=api.Wish(statement=statement))
+    api.reproduce(suite.place, suite.task, wish=api.Wish(engine="native", statement=statement))
     assert statement.read_bytes() == before
     assert list((suite.place.store_root / "tmp").iterdir()) == []
 

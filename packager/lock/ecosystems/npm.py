@@ -11,11 +11,14 @@ from urllib.parse import quote, unquote, urlsplit
 
 from packager.base.canonical import format_canonical
 from packager.base.errors import InputError
-from packager.lock.ecosystems.asked import Asked, Held, Promise, Row, Sort, below
+from packager.lock.ecosystems.asked import Asked, Held, Mark, Promise, Row, Sort, below
 from packager.lock.ecosystems.hashing import hex_hash, integrity
+from packager.lock.ecosystems.npm_locks import READERS, YARN_ZIP
 from packager.lock.ecosystems.versions import order_of
+from packager.lock.ecosystems.yarn_zip import hash_of_yarn_zip
 from packager.lock.upstream import ABSENT
 from packager.sandbox.fetches import Answer
+from packager.sandbox.identity import PROXY_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +33,7 @@ _MANIFEST_BYTES = 16 << 20
 _NAME = r"(?:@[^/@]+/)?[^/@]+"
 _TARBALL = re.compile(rf"(?P<name>{_NAME})/-/(?P<file>[^/]+\.tgz)")
 _PACKAGE = re.compile(rf"(?P<name>{_NAME})(?:/(?P<version>[^/@]+))?")
+_PROXY = f"http://127.0.0.1:{PROXY_PORT}"
 _DROPPED = ("signatures", "attestations", "npm-signature")
 _TOLD = ("package.json", "binding.gyp")
 _INSTALLERS = ("preinstall", "install", "postinstall")
@@ -39,7 +43,14 @@ class NodePackages:
     """The registry `npm`; remembers where packuments said that tarballs are."""
 
     alias = "npm"
-    rows = (Row("npm"),)
+    rows = (
+        Row("npm"),
+        Row("pnpm"),
+        Row("yarn 1"),
+        Row("yarn berry", note="cross-checked where its zips are not compressed, as is usual since yarn 4"),
+        Row("bun"),
+        Row("corepack", frozenset(Mark) - {Mark.CHECKS}, note="for pnpm, yarn 1 and yarn berry"),
+    )
     always_lists = False
 
     def __init__(self) -> None:
@@ -48,9 +59,11 @@ class NodePackages:
         self._lock = threading.Lock()
 
     def environment(self) -> Mapping[str, str]:
-        """Point npm, pnpm and yarn at the alias host; nothing is asked but packages, caches go where layers end."""
+        """Point all clients at the alias host; nothing is asked but packages, caches go where layers end."""
         return {
             "npm_config_registry": "http://npm.invalid/",
+            "npm_config_fetch_retries": "0",
+            "npm_config_fetch_timeout": "600000",
             "npm_config_replace_registry_host": "always",
             "npm_config_audit": "false",
             "npm_config_fund": "false",
@@ -58,13 +71,25 @@ class NodePackages:
             "npm_config_cache": "/tmp/npm-cache",  # noqa: S108 - inside the sandbox, dropped from layers
             "npm_config_logs_max": "0",
             "npm_config_progress": "false",
-            "npm_config_fetch_retries": "0",
-            "npm_config_fetch_timeout": "600000",
+            "BUN_CONFIG_REGISTRY": "http://npm.invalid/",
+            "BUN_INSTALL_CACHE_DIR": "/tmp/bun-cache",  # noqa: S108 - as above
+            "DO_NOT_TRACK": "1",
+            "NODE_USE_ENV_PROXY": "1",  # corepack leaves proxies to Node
+            "YARN_ENABLE_TELEMETRY": "0",
+            "YARN_HTTP_PROXY": _PROXY,  # berry looks at no other variable
+            "YARN_HTTPS_PROXY": _PROXY,
             "YARN_REGISTRY": "http://npm.invalid/",
             "YARN_NPM_REGISTRY_SERVER": "http://npm.invalid",
             "YARN_UNSAFE_HTTP_WHITELIST": "npm.invalid",
             "COREPACK_NPM_REGISTRY": "http://npm.invalid",
             "COREPACK_INTEGRITY_KEYS": "0",
+            "pnpm_config_registry": "http://npm.invalid/",
+            "pnpm_config_fetch_retries": "0",
+            "pnpm_config_fetch_timeout": "600000",
+            "pnpm_config_cache_dir": "/tmp/pnpm-cache",  # noqa: S108 - as above
+            "pnpm_config_state_dir": "/tmp/pnpm-state",  # noqa: S108 - as above
+            "pnpm_config_store_dir": "/tmp/pnpm-store",  # noqa: S108 - as above
+            "pnpm_config_package_import_method": "copy",
         }
 
     def asked(self, path: str) -> Asked | None:
@@ -103,9 +128,13 @@ class NodePackages:
         return None
 
     def claims(self, url: str, upstream: Upstream) -> Asked | None:
-        """Claim what lies below the configured registry."""
+        """Claim what lies below the configured registry, and tarballs at addresses such as all registries have."""
         path = below(url, upstream.clients.base_url(self.alias))
-        return None if path is None else self.asked(path)
+        if path is not None:
+            return self.asked(path)
+        found = _TARBALL.fullmatch(unquote(urlsplit(url).path).strip("/"))
+        named = found is not None and found["file"].startswith(f"{found['name'].rpartition('/')[2]}-")
+        return Asked(Sort.ARTIFACT, found[0]) if found and named else None
 
     def locate(self, key: str, upstream: Upstream) -> Sequence[str]:
         """Where the packument said, else where every registry has it."""
@@ -145,22 +174,17 @@ class NodePackages:
         return _answer(packument, asked, accept)
 
     def promises(self, name: str, data: bytes) -> list[Promise]:
-        """Read package-lock.json and npm-shrinkwrap.json of any version."""
-        if name.rpartition("/")[2] not in {"package-lock.json", "npm-shrinkwrap.json"}:
-            return []
-        try:
-            document = json.loads(data)
-            return [*_promises(name, document.get("packages", {})), *_old_promises(name, document)]
-        except (ValueError, TypeError, AttributeError, KeyError) as error:
-            raise InputError(f"the lock file cannot be read: {error}", where=name) from error
+        """Read the lock files of npm, pnpm, yarn 1, yarn berry and bun."""
+        reader = READERS.get(name.rpartition("/")[2])
+        return [] if reader is None else reader(name, data)
 
     def subject(self, key: str) -> str:
         """Return the package URL."""
         return self.purl(key)
 
     def measure(self, path: Path, algorithm: str) -> str:
-        """Return a Subresource Integrity hash."""
-        return integrity(path, algorithm)
+        """Return a Subresource Integrity hash, or the checksum of the zip that yarn berry makes of a package."""
+        return f"{YARN_ZIP}-{hash_of_yarn_zip(path)}" if algorithm == YARN_ZIP else integrity(path, algorithm)
 
     def _moved(self, name: str, row: dict[str, Any]) -> dict[str, Any]:
         dist = {field: value for field, value in row["dist"].items() if field not in _DROPPED}
@@ -245,27 +269,3 @@ def _split(key: str) -> tuple[str, str]:
         raise InputError(f"expected <package>/-/<file>.tgz, found {key[:120]!r}", where="npm")
     stem, short = found["file"].removesuffix(".tgz"), found["name"].rpartition("/")[2]
     return found["name"], stem.removeprefix(f"{short}-")
-
-
-def _promises(name: str, packages: Mapping[str, Any]) -> list[Promise]:
-    found = []
-    for place, row in packages.items():
-        package = row.get("name") or place.rpartition("node_modules/")[2]
-        if row.get("integrity") and row.get("version") and not row.get("link"):
-            found.append(_promise(f"{name} ({place})", package, row))
-    return found
-
-
-def _old_promises(name: str, document: Mapping[str, Any]) -> list[Promise]:
-    """Read lockfileVersion 1, whose rows nest; files of version 2 say the same in both forms."""
-    found = []
-    for package, row in (document.get("dependencies") or {}).items():
-        if row.get("integrity") and not str(row.get("version", "")).startswith(("npm:", "file:", "git")):
-            found.append(_promise(f"{name} ({package})", package, row))
-        found.extend(_old_promises(name, row))
-    return found
-
-
-def _promise(where: str, package: str, row: Mapping[str, Any]) -> Promise:
-    subject = f"pkg:npm/{quote(package, safe='/')}@{quote(str(row['version']))}"
-    return Promise(where, subject, frozenset(str(row["integrity"]).split()))

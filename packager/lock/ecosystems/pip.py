@@ -6,12 +6,12 @@ import email
 import re
 import tarfile
 import threading
-import tomllib
 import zipfile
+from dataclasses import replace
 from typing import IO, TYPE_CHECKING, cast
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
-from packager.base.errors import InputError, WorldError
+from packager.base.errors import InputError
 from packager.lock.ecosystems.asked import Asked, Held, Promise, Row, Sort, below
 from packager.lock.ecosystems.hashing import hex_hash
 from packager.lock.ecosystems.pip_index import (
@@ -20,12 +20,14 @@ from packager.lock.ecosystems.pip_index import (
     IndexFile,
     file_path,
     format_page,
+    format_release,
     is_distribution,
     normalise,
     parse_page,
     project_and_version,
     wants_json,
 )
+from packager.lock.ecosystems.pip_locks import read_promises
 from packager.lock.upstream import ABSENT
 from packager.sandbox.fetches import Answer
 
@@ -40,15 +42,12 @@ _METADATA_BYTES = 4 << 20
 _LONG_AGO = "1980-01-01T00:00:00Z"
 """Offered as upload time in replay: before every `exclude-newer`, since only locked files are listed."""
 
-_REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*===?\s*(?P<version>[^\s;\\]+)")
-_HASH = re.compile(r"--hash[=\s](?P<algorithm>sha256|sha384|sha512):(?P<value>[0-9a-f]+)")
-
 
 class PythonPackages:
     """The registry `pypi`; remembers which addresses the index gave for files."""
 
     alias = "pypi"
-    rows = (Row("pip"), Row("uv"))
+    rows = (Row("pip"), Row("uv"), Row("poetry"), Row("pdm"))
     always_lists = False
 
     def __init__(self) -> None:
@@ -56,7 +55,7 @@ class PythonPackages:
         self._lock = threading.Lock()
 
     def environment(self) -> Mapping[str, str]:
-        """Point pip and uv at the alias host and keep what depends on the hour out of what they install."""
+        """Point clients at the alias host (poetry knows its own only); nothing that they install tells the hour."""
         return {
             "PIP_INDEX_URL": "http://pypi.invalid/simple/",
             "PIP_TRUSTED_HOST": "pypi.invalid",
@@ -66,6 +65,14 @@ class PythonPackages:
             "PIP_RETRIES": "0",
             "PIP_ROOT_USER_ACTION": "ignore",
             "PIP_NO_INPUT": "1",
+            "POETRY_CACHE_DIR": "/tmp/poetry-cache",  # noqa: S108 - inside the sandbox, dropped from layers
+            "POETRY_NO_INTERACTION": "1",
+            "PDM_CACHE_DIR": "/tmp/pdm-cache",  # noqa: S108 - as above
+            "PDM_CHECK_UPDATE": "0",
+            "PDM_LOG_DIR": "/tmp/pdm-log",  # noqa: S108 - as above
+            "PDM_PYPI_URL": "http://pypi.invalid/simple/",
+            "PDM_PYPI_VERIFY_SSL": "0",
+            "PDM_REQUEST_TIMEOUT": "600",
             "UV_DEFAULT_INDEX": "http://pypi.invalid/simple/",
             "UV_INSECURE_HOST": "pypi.invalid",
             "UV_NO_INSTALLER_METADATA": "1",
@@ -83,6 +90,8 @@ class PythonPackages:
         match parts:
             case ["simple", project]:
                 return Asked(Sort.INDEX, f"simple/{normalise(project)}/")
+            case ["pypi", project, version, "json"]:
+                return Asked(Sort.INDEX, f"simple/{normalise(project)}/", version)
             case ["files", filename] if is_distribution(filename):
                 return Asked(Sort.ARTIFACT, filename)
         return None
@@ -90,6 +99,8 @@ class PythonPackages:
     def guess(self, path: str) -> Asked | None:
         """Take the end of a path for a project's page or a distribution's file name."""
         parts = unquote(path.partition("?")[0]).strip("/").split("/")
+        if parts[-4:-3] == ["pypi"] and parts[-1] == "json":
+            return self.asked("/".join(parts[-4:]))
         if len(parts) > 1 and parts[-2] == "simple":
             return Asked(Sort.INDEX, f"simple/{normalise(parts[-1])}/")
         return Asked(Sort.ARTIFACT, parts[-1]) if is_distribution(parts[-1]) else None
@@ -113,8 +124,14 @@ class PythonPackages:
         return None
 
     def claims(self, url: str, upstream: Upstream) -> Asked | None:
-        """Claim pages below the configured index, and files that the index links to under the very same address."""
+        """Claim pages and files of the configured index, and of the index that pip was made for: it has the same."""
         base = upstream.clients.base_url(self.alias)
+        site, files = upstream.clients.pypi_sites
+        for top in filter(None, (base.removesuffix("/simple"), site)):
+            path = below(url, top)
+            asked = None if path is None else self.asked(path)
+            if asked is not None and asked.sort is Sort.INDEX:
+                return asked
         path = below(url, base)
         if path is not None and path.strip("/") and "/" not in path.strip("/"):
             return Asked(Sort.INDEX, f"simple/{normalise(unquote(path.strip('/')))}/")
@@ -122,7 +139,7 @@ class PythonPackages:
         if not is_distribution(filename):
             return None
         ours = urljoin(f"{base}/project/", file_path(filename))
-        known = url.partition("#")[0] in (ours, *self.locate(filename, upstream))
+        known = urlsplit(url).netloc == files or url.partition("#")[0] in (ours, *self.locate(filename, upstream))
         return Asked(Sort.ARTIFACT, filename) if known else None
 
     def locate(self, key: str, upstream: Upstream) -> Sequence[str]:
@@ -139,8 +156,8 @@ class PythonPackages:
         project = asked.key.split("/")[1]
         files = self._read_project(project, upstream)
         if files is None:
-            return Answer(404, "text/plain", b"not found\n")
-        return _page(project, [_moved(file) for file in files], request)
+            return _absent()
+        return _page(asked, [_moved(file) for file in files], request)
 
     def render(self, asked: Asked, request: Request, held: Sequence[Held]) -> Answer:
         """Return a project's page with its locked files."""
@@ -155,16 +172,11 @@ class PythonPackages:
             )
             for one in held
         ]
-        return _page(asked.key.split("/")[1], files, request)
+        return _page(asked, files, request)
 
     def promises(self, name: str, data: bytes) -> list[Promise]:
-        """Read requirements files with hashes, and uv.lock."""
-        basename = name.rpartition("/")[2]
-        if basename == "uv.lock":
-            return _promises_of_uv(name, data)
-        if basename.endswith((".txt", ".in")) and b"--hash" in data:
-            return _promises_of_requirements(name, data)
-        return []
+        """Read requirements files with hashes, and the lock files of uv, poetry and pdm."""
+        return read_promises(name, data)
 
     def subject(self, key: str) -> str:
         """Return the package URL: a requirement's hashes speak for all files of a version."""
@@ -215,45 +227,24 @@ def _sdist_metadata(path: Path, filename: str) -> bytes:
     return b""
 
 
-def _page(project: str, files: Sequence[IndexFile], request: Request) -> Answer:
+def _page(asked: Asked, files: Sequence[IndexFile], request: Request) -> Answer:
+    project = asked.key.split("/")[1]
+    if asked.detail:
+        body = format_release(project, asked.detail, [replace(file, url=_address(file.name)) for file in files])
+        return _absent() if body is None else Answer(200, "application/json", body)
     as_json = wants_json(request.headers.get("accept", ""))
     return Answer(200, JSON if as_json else "text/html", format_page(project, files, as_json=as_json))
+
+
+def _address(filename: str) -> str:
+    return f"http://pypi.invalid/files/{quote(filename, safe='')}"
+
+
+def _absent() -> Answer:
+    return Answer(404, "text/plain", b"not found\n")
 
 
 def _moved(file: IndexFile) -> IndexFile:
     return IndexFile(
         file.name, file_path(file.name), file.hashes, file.requires_python, file.yanked, file.upload_time, file.size
     )
-
-
-def _promises_of_requirements(name: str, data: bytes) -> list[Promise]:
-    found = []
-    number = 0
-    lines = data.decode(errors="replace").splitlines()
-    while number < len(lines):
-        first, logical = number + 1, lines[number]
-        while logical.endswith("\\") and number + 1 < len(lines):
-            number += 1
-            logical = f"{logical[:-1]} {lines[number]}"
-        number += 1
-        requirement = _REQUIREMENT.match(logical.strip())
-        hashes = frozenset(f"{match['algorithm']}:{match['value']}" for match in _HASH.finditer(logical))
-        if requirement and hashes:
-            subject = f"pkg:pypi/{normalise(requirement['name'])}@{quote(requirement['version'])}"
-            found.append(Promise(f"{name}:{first}", subject, hashes))
-    return found
-
-
-def _promises_of_uv(name: str, data: bytes) -> list[Promise]:
-    try:
-        packages = tomllib.loads(data.decode())["package"]
-        found = []
-        for package in packages:
-            rows = [*package.get("wheels", ()), *([package["sdist"]] if "sdist" in package else ())]
-            hashes = frozenset(row["hash"] for row in rows if "hash" in row)
-            if hashes:
-                subject = f"pkg:pypi/{normalise(package['name'])}@{quote(package['version'])}"
-                found.append(Promise(f"{name} ({package['name']})", subject, hashes))
-    except (ValueError, KeyError, TypeError) as error:
-        raise WorldError(f"the lock file cannot be read: {error}", where=name) from error
-    return found

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 
 JSON = "application/vnd.pypi.simple.v1+json"
 ACCEPT = f"{JSON}, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
+_STAGES = {"alpha": "a", "beta": "b", "preview": "rc", "pre": "rc", "c": "rc"}
+_VERSION = re.compile(
+    r"v?(?:(\d+)!)?(\d+(?:\.\d+)*)(?:[-_.]?(a|b|c|rc|alpha|beta|preview|pre)[-_.]?(\d*))?"
+    r"(?:-(\d+)|[-_.]?(post|rev|r)[-_.]?(\d*))?(?:[-_.]?(dev)[-_.]?(\d*))?(?:\+([a-z0-9._-]+))?",
+    re.ASCII,
+)
 _SUFFIXES = (".whl", ".tar.gz", ".zip", ".tar.bz2", ".tar.xz", ".egg")
 
 
@@ -68,6 +74,50 @@ def format_page(project: str, files: Sequence[IndexFile], *, as_json: bool) -> b
     """Return a project's page; core metadata and signatures are not offered, so that only whole files are fetched."""
     ordered = sorted(files, key=lambda file: file.name)
     return _format_json(project, ordered) if as_json else _format_html(project, ordered)
+
+
+def format_release(project: str, version: str, files: Sequence[IndexFile]) -> bytes | None:
+    """Return one version as the site's own JSON interface gives it, which poetry asks; None when it has no files.
+
+    It does not say what a version depends on, so that clients look into its files.
+    """
+    rows = [
+        {
+            "filename": file.name,
+            "url": file.url,
+            "digests": dict(file.hashes),
+            "packagetype": "bdist_wheel" if file.name.endswith(".whl") else "sdist",
+            "requires_python": file.requires_python or None,
+            "size": file.size,
+            "upload_time_iso_8601": file.upload_time or None,
+            "yanked": file.yanked is not False,
+            "yanked_reason": file.yanked if isinstance(file.yanked, str) else None,
+        }
+        for file in sorted(files, key=lambda file: file.name)
+        if is_distribution(file.name) and same_version(project_and_version(file.name)[1], version)
+    ]
+    info = {"name": project, "version": version, "requires_dist": None, "requires_python": None, "summary": ""}
+    return format_canonical({"info": info, "urls": rows}) if rows else None
+
+
+def same_version(one: str, other: str) -> bool:
+    """Say whether two spellings mean one version (PEP 440)."""
+    return _plain_version(one) == _plain_version(other)
+
+
+def _plain_version(version: str) -> tuple[str, ...]:
+    found = _VERSION.fullmatch(version.lower().strip())
+    if found is None:
+        return (version,)
+    epoch, release, stage, stage_number, post, post_word, post_number, dev, dev_number, local = found.groups(default="")
+    return (
+        epoch or "0",
+        re.sub(r"(\.0+)+$", "", release),
+        _STAGES.get(stage, stage) + (stage_number or "0") if stage else "",
+        post or post_number or "0" if post or post_word else "",
+        dev_number or "0" if dev else "",
+        re.sub("[-_]", ".", local),
+    )
 
 
 def wants_json(accept: str) -> bool:

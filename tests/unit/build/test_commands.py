@@ -41,7 +41,11 @@ def test_dependencies_run_where_the_checkout_will_be(suite: SmallSuite) -> None:
     assert dependency_command(changed(maker, dependencies=("a; b", "c"))) == (
         "mkdir -p /workspace/maker && cd /workspace/maker && { a; b; } && c"
     )
+    assert dependency_command(changed(maker, manifests=("web/yarn.lock",))).endswith(
+        "&& install deps.txt && rm -rf /root/.cache/yarn"
+    )
     assert dependency_command(recipe.target("user")) == ""
+    assert dependency_command(changed(recipe.target("user"), manifests=("yarn.lock",))) == ""
 
 
 def test_prepare_wires_then_prepares_then_proves_that_the_checkout_is_loaded(suite: SmallSuite) -> None:

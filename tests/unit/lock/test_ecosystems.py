@@ -15,7 +15,7 @@ from packager.lock.ecosystems.gomod import GoModules
 from packager.lock.ecosystems.known import client_environment, make_ecosystems
 from packager.lock.ecosystems.npm import CORGI, NodePackages
 from packager.lock.ecosystems.pip import PythonPackages
-from packager.lock.ecosystems.pip_index import IndexFile, format_page, parse_page, project_and_version
+from packager.lock.ecosystems.pip_index import IndexFile, format_page, parse_page, project_and_version, same_version
 from packager.lock.ecosystems.versions import order_of
 from packager.sandbox.fetches import Answer, Request
 from tests.support.artifacts import integrity_of, make_module, make_sdist, make_tar, make_tgz, make_wheel
@@ -49,6 +49,7 @@ def body_of(answer: Answer) -> bytes:
         ("pypi", "/files/foo-1.0%2Bcpu-py3-none-any.whl", Asked(Sort.ARTIFACT, "foo-1.0+cpu-py3-none-any.whl")),
         ("pypi", "/files/foo-1.0-py3-none-any.whl.metadata", None),
         ("pypi", "/pypi/foo/json", None),
+        ("pypi", "/pypi/Foo_Bar/1.0/json", Asked(Sort.INDEX, "simple/foo-bar/", "1.0")),
         ("npm", "/ms", Asked(Sort.INDEX, "ms")),
         ("npm", "/@types%2fnode", Asked(Sort.INDEX, "@types/node")),
         ("npm", "/@types/node/22.0.0", Asked(Sort.INDEX, "@types/node", "22.0.0")),
@@ -114,6 +115,28 @@ def test_artifacts_have_package_urls(alias: str, key: str, purl: str) -> None:
 )
 def test_names_and_versions_of_distributions(filename: str, expected: tuple[str, str]) -> None:
     assert project_and_version(filename) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("1.0", "1", True),
+        ("v1.0.0rc1", "1.0.0-RC.1", True),
+        ("1.0c1", "1.0preview1", True),
+        ("1.0alpha", "1.0a0", True),
+        ("1.0-1", "1.0.post1", True),
+        ("1.0.dev", "1.0dev0", True),
+        ("1.0+cpu.1", "1.0+CPU-1", True),
+        ("10", "1", False),
+        ("1!1.0", "1.0", False),
+        ("1.0", "1.0.post0", False),
+        ("1.0+cpu", "1.0", False),
+        ("odd", "odd", True),
+        ("odd", "even", False),
+    ],
+)
+def test_versions_that_pep_440_calls_equal(one: str, other: str, *, same: bool) -> None:
+    assert same_version(one, other) is same
 
 
 def test_a_file_that_is_no_distribution_is_refused() -> None:
@@ -315,7 +338,7 @@ def test_clients_are_pointed_at_alias_hosts_only() -> None:
     environment = client_environment(make_ecosystems().values())
     urls = [value for value in environment.values() if "://" in value]
     assert urls
-    assert all(".invalid" in url for url in urls)
+    assert {url for url in urls if ".invalid" not in url} == {"http://127.0.0.1:3128"}  # the proxy, for yarn berry
 
 
 def test_a_device_in_a_tarball_does_not_end_its_reading(tmp_path: Path) -> None:

@@ -198,6 +198,70 @@ def test_any_other_address_is_kept_without_its_host(registry: FakeRegistry, reco
     assert ask(replay, "https://other.example/tools/tool.tar.gz").status == 599
 
 
+def test_a_tarball_named_as_registries_name_them_is_this_machines_registrys(
+    registry: FakeRegistry, recorder: Recorder, store: Store
+) -> None:
+    """A yarn.lock names the public registry whichever the machine uses; what that one lacks is fetched as named."""
+    data, own = make_tgz("@a/b", "1.0.0"), make_tgz("own", "1.0.0")
+    registry.add_package("@a/b", "1.0.0", data)
+    registry.put("/own/-/own-1.0.0.tgz", own)
+    registry.put("/x/-/y-1.0.0.tgz", b"no package: its folder has another name")
+    assert body(ask(recorder, "https://yarn.example/@a/b/-/b-1.0.0.tgz")) == data
+    assert body(ask(recorder, f"{registry.url}/own/-/own-1.0.0.tgz")) == own
+    assert ask(recorder, f"{registry.url}/x/-/y-1.0.0.tgz").status == 200
+    assert ask(recorder, f"{registry.url}/own/-/own-9.0.0.tgz").status == 404
+    assert sorted(row.purl for row in recorder.fetches("s")) == [
+        "pkg:generic/own-1.0.0.tgz",
+        "pkg:generic/y-1.0.0.tgz",
+        "pkg:npm/%40a/b@1.0.0",
+    ]
+    assert [row.alias for row in recorder.absent("s")] == ["web"]
+    replay = replay_of(recorder, store)
+    for url, expected in ((f"{registry.url}/own/-/own-1.0.0.tgz", own), ("https://o.example/@a/b/-/b-1.0.0.tgz", data)):
+        assert body(ask(replay, url)) == expected
+    assert ask(replay, f"{registry.url}/own/-/own-9.0.0.tgz").status == 404
+
+
+def release(answer: Answer) -> list[tuple[str, str]]:
+    return [(row["url"], row["packagetype"]) for row in json.loads(body(answer))["urls"]]
+
+
+def test_one_version_of_a_python_project_is_told_as_its_site_tells_it(
+    registry: FakeRegistry, recorder: Recorder, store: Store
+) -> None:
+    """poetry asks for nothing else; the page is made from the index, which every mirror has."""
+    for name in ("foo-1.0-py3-none-any.whl", "foo-1.0.0.tar.gz", "foo-2.0-py3-none-any.whl"):
+        registry.add_file("foo", name, WHEEL)
+    both = [
+        ("http://pypi.invalid/files/foo-1.0-py3-none-any.whl", "bdist_wheel"),
+        ("http://pypi.invalid/files/foo-1.0.0.tar.gz", "sdist"),
+    ]
+    assert release(ask(recorder, "http://pypi.invalid/pypi/foo/1.0.0/json")) == both
+    assert release(ask(recorder, f"{registry.url}/pypi/Foo/1/json")) == both
+    assert ask(recorder, "http://pypi.invalid/pypi/foo/3.0/json").status == 404
+    assert ask(recorder, both[0][0]).status == 200
+    replay = replay_of(recorder, store)
+    for url in ("http://pypi.invalid/pypi/foo/1.0/json", "https://site.example/pypi/foo/1.0.0/json"):
+        assert release(ask(replay, url)) == both[:1]
+    assert ask(replay, "https://site.example/pypi/foo/2.0/json").status == 404
+    assert ask(replay, "https://site.example/pypi/bar/1.0/json").status == 599
+
+
+def test_the_site_that_pip_was_made_for_is_this_machines_index(
+    registry: FakeRegistry, recorder: Recorder, store: Store, tmp_path: Path
+) -> None:
+    site, files = registry.clients(tmp_path).pypi_sites
+    if not site:
+        pytest.skip("there is no pip here to say which site it was made for")
+    registry.add_file("foo", "foo-1.0-py3-none-any.whl", WHEEL)
+    assert ask(recorder, f"{site}/simple/foo/", accept=JSON).status == 200
+    assert len(release(ask(recorder, f"{site}/pypi/foo/1.0/json"))) == 1
+    assert body(ask(recorder, f"https://{files}/packages/ab/foo-1.0-py3-none-any.whl")) == WHEEL
+    assert [(row.blob.alias, row.blob.key) for row in recorder.fetches("s")] == [("pypi", "foo-1.0-py3-none-any.whl")]
+    replayed = ask(replay_of(recorder, store), f"{site}/pypi/foo/1.0/json")
+    assert len(release(replayed)) == 1
+
+
 def test_many_clients_at_once_cause_one_fetch(registry: FakeRegistry, recorder: Recorder) -> None:
     registry.add_file("foo", "foo-1.0-py3-none-any.whl", WHEEL)
     with ThreadPoolExecutor(8) as pool:
