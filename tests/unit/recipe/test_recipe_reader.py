@@ -157,7 +157,7 @@ ONE_FAULT = {
     "template": ("task.Dockerfile.j2", "tusk.Dockerfile.j2", "r.yaml:10: template: no template 'tusk.Dockerfile.j2' in images/ (hint: templates there: task.Dockerfile.j2)"),
     "cutoff": ("2025-12-01T15:06:06Z", "2025-12-01 15:06", "r.yaml:6: cutoff: expected an RFC 3339 time, found '2025-12-01 15:06' (hint: write \"2025-12-01T15:06:06Z\")"),
     "cutoff day": ("2025-12-01T15:06:06Z", "2025-02-30T15:06:06Z", "r.yaml:6: cutoff: expected an RFC 3339 time, found '2025-02-30T15:06:06Z': day is out of range for month"),
-    "results": ("results: gotest-json", "results: trx", "r.yaml:21: targets[0].test.results: expected 'junit-xml', 'gotest-json' or 'tap', found 'trx'"),
+    "results": ("results: gotest-json", "results: xunit", "r.yaml:21: targets[0].test.results: expected 'junit-xml', 'gotest-json', 'tap', 'cargo-text', 'dart-json', 'django-text', 'exit-status', 'jest-json', 'libtest-json', 'prove', 'trx', 'unittest-text' or 'vitest-json', found 'xunit'"),
     "id": ("id: hello-wide-001", "id: Hello_wide", "r.yaml:2: id: expected lower-case words joined by -, found 'Hello_wide' (hint: such as hello-wide-001)"),
     "schema": ("wideswe-recipe/1", "wideswe-recipe/2", "r.yaml:1: schema: expected 'wideswe-recipe/1', found 'wideswe-recipe/2'"),
     "own variable": ("K: V", "WIDESWE_REPORT: x", "r.yaml:21: targets[0].test.env.WIDESWE_REPORT: expected a variable name that does not begin with WIDESWE_, found 'WIDESWE_REPORT'"),
