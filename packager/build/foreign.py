@@ -8,6 +8,7 @@ import io
 import re
 import tempfile
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
@@ -16,6 +17,7 @@ from packager.base.digests import BLOCK_BYTES, DiffId, Digest, parse_digest
 from packager.base.errors import InputError, IntegrityError
 from packager.build.assemble import TASK_LABEL
 from packager.lock.archives import keep_content
+from packager.lock.bootstrap import MOUNT_POINTS
 from packager.oci.config import content_id, format_config, parse_config
 from packager.oci.decompression import decompress
 from packager.oci.descriptor import expect_list, expect_object, expect_text
@@ -33,7 +35,7 @@ from packager.oci.tar_reader import read_tar
 from packager.oci.tar_writer import write_tar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from _typeshed import WriteableBuffer
 
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 
 _MAGIC = ((b"\x1f\x8b", MEDIA_LAYER_GZIP), (b"\x28\xb5\x2f\xfd", MEDIA_LAYER_ZSTD))
 _PLACED = re.compile(r"(?:.*#\(nop\) +)?ADD ", re.DOTALL)
+_SOURCE = re.compile(r"ADD inputs/(mountpoints|target-(.+))\.tar / # buildkit")
+_CHECKED_OUT = re.compile(rb"workspace/([^/]+)/([^/]+)")
 _FOREIGN_LABELS = ("io.buildah.version",)
 _TASK_FILE = b"opt/wideswe/task.json"
 _MOST_LINKS = 8
@@ -81,7 +85,8 @@ def recognise_archive(path: Path, progress: Callable[[int, int], None]) -> Recog
         for number, (part, created_by) in enumerate(zip(layers, made, strict=True)):
             progress(number, len(layers))
             with archive.layer(part, config.diff_ids[number]) as tar:
-                entries = stack.apply(tar, placed=_PLACED.match(created_by) is not None)
+                placed = _PLACED.match(created_by) is not None
+                entries = stack.apply(tar, placed=placed, again=partial(_left_out, stack, created_by))
             if entries:
                 diff_ids.append(_diff_id(entries))
         task = _task_of(stack, path.name)
@@ -99,6 +104,20 @@ def _made_by(config: bytes, where: str) -> list[str]:
     )
     found = [expect_object(row, where=f"{where}: history") for row in rows]
     return [str(row.get("created_by", "")) for row in found if not row.get("empty_layer")]
+
+
+def _left_out(stack: Stack, created_by: str, written: Iterable[bytes]) -> Iterable[bytes]:
+    """Return what an ADD holds though engines over containerd leave it out, since it is the same below.
+
+    That are mount points, and of a checkout the manifests that were placed before it. BuildKit names what is added.
+    """
+    source = _SOURCE.match(created_by)
+    if source is not None and source[1] == "mountpoints":
+        return MOUNT_POINTS
+    names = {match[1] for match in map(_CHECKED_OUT.match, written) if match is not None and match[2] != b".git"}
+    if source is not None:
+        names.add(source[2].encode())
+    return [path for name in sorted(names) for path in stack.placed_below(b"workspace/" + name + b"/")]
 
 
 def _task_of(stack: Stack, where: str) -> str:

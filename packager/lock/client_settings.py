@@ -48,7 +48,7 @@ def gradle_plugin_repository(home: Path) -> str | None:
 def gem_source(gemrc: Path, said: str | None) -> str | None:
     """Return the first source of .gemrc, else the first that `gem sources` says."""
     text = gemrc.read_text(errors="replace") if gemrc.is_file() else ""
-    found = re.search(rf"^:?sources:\s*(?:\n-\s*)?\[?[\"']?({_URL.pattern})", text, re.MULTILINE)
+    found = re.search(rf"^:?sources:\s*(?:\n\s*-\s*)?\[?[\"']?({_URL.pattern})", text, re.MULTILINE)
     listed = found[1] if found else next(iter(_URL.findall(said or "")), None)
     return listed.rstrip("],") if listed else None
 

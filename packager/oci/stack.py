@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from packager.oci.tar_reader import EntryReader
 
+    Again = Callable[[Iterable[bytes]], Iterable[bytes]]
+
 
 class Readable(Protocol):
     """The bytes of one file, to be read once."""
@@ -52,6 +54,7 @@ class Stack:
         self._keep = keep
         self._nodes: dict[bytes, _Node] = {}
         self._children: dict[bytes, set[bytes]] = {}
+        self._placed_nodes: dict[bytes, _Node] = {}
 
     def read(self, path: bytes) -> bytes | None:
         """Return the bytes of a file, if there is one."""
@@ -61,11 +64,20 @@ class Stack:
         content = node.entry.content
         return content if isinstance(content, bytes) else content.read_bytes()
 
-    def apply(self, tar: IO[bytes], *, placed: bool) -> list[Entry]:
+    def placed_below(self, folder: bytes) -> list[bytes]:
+        """Return the files of a checkout that placed layers laid down and nothing has changed since."""
+        return [path for path, node in self._placed_nodes.items() if self._is_below(path, folder, node)]
+
+    def _is_below(self, path: bytes, folder: bytes, node: _Node) -> bool:
+        inside = path.startswith(folder) and not path.startswith(folder + b".git/")
+        return inside and node.entry.kind is not Kind.DIR and node.same_as(self._nodes.get(path))
+
+    def apply(self, tar: IO[bytes], *, placed: bool, again: Again = lambda _: ()) -> list[Entry]:
         """Put a layer on top and return the entries of the canonical layer that has the same effect.
 
-        Of a `placed` layer (files laid down as they are) every file counts, also one that was there before; of others
-        only what differs, without what DROPPED names.
+        Of a `placed` layer (files laid down as they are) every file counts, also one that was there before, and what
+        `again` names for what was written: some engines leave out what is the same below. Of other layers only what
+        differs counts, without what DROPPED names.
         """
         before: dict[bytes, _Node | None] = {}
         written: list[bytes] = []
@@ -79,7 +91,7 @@ class Stack:
             self._add(entry, digest, before)
             written.append(entry.path)
         if placed:
-            return self._placed(before, written)
+            return self._placed(before, {*written, *(path for path in again(written) if path in self._nodes)})
         return self._changed(before)
 
     def _taken(self, entry: Entry, reader: EntryReader) -> tuple[Entry, bytes]:
@@ -129,6 +141,7 @@ class Stack:
         """Return all files that were written, and of the directories those that are new, changed or on the way."""
         paths = {path for path in written if self._nodes[path].entry.kind is not Kind.DIR}
         paths.update(path for path, old in before.items() if path in self._nodes and not self._nodes[path].same_as(old))
+        self._placed_nodes.update((path, self._nodes[path]) for path in paths)
         return self._entries(paths, ())
 
     def _changed(self, before: dict[bytes, _Node | None]) -> list[Entry]:

@@ -77,21 +77,23 @@ class Runner:
         with contextlib.ExitStack() as held:
             group = held.enter_context(cgroups.group(command.limits, self.parents, name=cgroups.fresh_name()))
             network = held.enter_context(loopback_network(self.folder / f"net{self._count}"))
-            ca_file = None
+            trusted: Mapping[Path, str] = {}
             if fetches is not None:
                 proxy = Proxy(fetches, self.folder / f"ca{self._count}")
                 held.callback(proxy.close)
                 proxy.start(listen_in(network))
-                ca_file = proxy.ca_file
-            setting = self._setting(command, fetches, network, ca_file)
+                trusted = proxy.trusted
+            setting = self._setting(command, fetches, network, trusted)
             job = _Job(self, network, group.members, streams)
             code, timed_out = job.supervise(self._argv(setting), started + command.timeout_s)
             out_of_memory = code != 0 and not timed_out and group.ran_out_of_memory()
         return Ended(code, time.monotonic() - started, timed_out=timed_out, out_of_memory=out_of_memory)
 
-    def _setting(self, command: Command, fetches: FetchSource | None, network: Path, ca_file: Path | None) -> Setting:
+    def _setting(
+        self, command: Command, fetches: FetchSource | None, network: Path, trusted: Mapping[Path, str]
+    ) -> Setting:
         guest = guest_of(command, fetches)
-        fixed = [(here, there, False) for here, there in fixed_binds(self.folder, self.layers, ca_file)]
+        fixed = [(here, there, False) for here, there in fixed_binds(self.folder, self.layers, trusted)]
         given = [(str(bind.source), bind.target, bind.writable) for bind in command.binds]
         argv = ("/bin/sh", "-c", _SCRIPT, "sh", *guest.argv)
         return Setting(network, (*fixed, *given), guest.env, argv, f"{command.uid}:{command.gid}")

@@ -24,7 +24,7 @@ from packager.sandbox.proxy import Proxy
 from packager.sandbox.written import write_upper
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from packager.oci.entries import Entry
@@ -135,12 +135,12 @@ class DockerTree:
         """Run a command; with `fetches`, behind the loopback proxy."""
         started = time.monotonic()
         with contextlib.ExitStack() as held:
-            ca_file = None
+            trusted: Mapping[Path, str] = {}
             if fetches is not None:
                 proxy = Proxy(fetches, self._folder / f"ca{next(self._counter)}")
                 held.callback(proxy.close)
-                ca_file = proxy.ca_file
-            container = self._running(self._wanted(command, ca_file))
+                trusted = proxy.trusted
+            container = self._running(self._wanted(command, trusted))
             if fetches is not None:
                 proxy.start(listen_in(container.network))
             guest = guest_of(command, fetches)
@@ -148,8 +148,8 @@ class DockerTree:
             out_of_memory = code != 0 and not timed_out and container.ran_out_of_memory()
         return Ended(code, time.monotonic() - started, timed_out=timed_out, out_of_memory=out_of_memory)
 
-    def _wanted(self, command: Command, ca_file: Path | None) -> Wanted:
-        fixed = fixed_binds(self._folder, self._layers, ca_file)
+    def _wanted(self, command: Command, trusted: Mapping[Path, str]) -> Wanted:
+        fixed = fixed_binds(self._folder, self._layers, trusted)
         given = [(str(bind.source), bind.target, bind.writable) for bind in command.binds]
         return Wanted(command.limits, (*((here, there, False) for here, there in fixed), *given))
 

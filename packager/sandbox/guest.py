@@ -7,7 +7,7 @@ import resource
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
-from packager.sandbox.identity import CA_PATH, FIXED_FILES, HOSTNAME, proxy_environment
+from packager.sandbox.identity import FIXED_FILES, HOSTNAME, proxy_environment
 from packager.sandbox.launcher import CAPABILITIES
 
 if TYPE_CHECKING:
@@ -77,8 +77,11 @@ def capability_names() -> list[str]:
     return [_NAMES[number] for number in CAPABILITIES]
 
 
-def fixed_binds(folder: Path, layers: Sequence[Path], ca_file: Path | None) -> list[tuple[str, str]]:
-    """Return (file here, path inside) of what is laid over the stack's own regular files; `folder` holds them."""
+def fixed_binds(folder: Path, layers: Sequence[Path], trusted: Mapping[Path, str]) -> list[tuple[str, str]]:
+    """Return (file here, path inside) of what is laid over the stack's own regular files; `folder` holds them.
+
+    `trusted` is what a proxy has written for clients to trust.
+    """
     binds = []
     for number, (target, text) in enumerate(sorted(FIXED_FILES.items())):
         source = folder / f"f{number}"
@@ -87,9 +90,7 @@ def fixed_binds(folder: Path, layers: Sequence[Path], ca_file: Path | None) -> l
             source.chmod(0o644)
         if stat.S_ISREG(_mode_in(layers, target)):
             binds.append((str(source), f"/{target}"))
-    if ca_file is not None:
-        binds.append((str(ca_file), CA_PATH))
-    return binds
+    return [*binds, *((str(path), place) for path, place in trusted.items())]
 
 
 def _mode_in(layers: Sequence[Path], target: str) -> int:

@@ -103,6 +103,18 @@ def test_placed_files_count_though_they_were_there_and_unchanged_directories_do_
     assert change(*parts, placed=True) == ["dir 755 a", "file 644 a/keep"]
 
 
+def test_what_an_engine_left_out_is_put_back() -> None:
+    found = stack()
+    checkout = b"".join(raw_header(name, b"5", mode=0o755) for name in (b"w/", b"w/r/", b"w/r/.git/"))
+    found.apply(io.BytesIO(checkout + raw_file(b"w/r/f", b"1") + raw_file(b"w/r/.git/HEAD", b"x") + END), placed=True)
+    assert found.placed_below(b"w/r/") == [b"w/r/f"]
+    only = io.BytesIO(raw_file(b"w/r/g", b"2") + END)
+    entries = found.apply(only, placed=True, again=lambda written: [*found.placed_below(b"w/r/"), b"w/never", *written])
+    assert said(entries) == ["dir 755 w", "dir 755 w/r", "file 644 w/r/f", "file 644 w/r/g"]
+    found.apply(io.BytesIO(raw_file(b"w/r/f", b"3") + END), placed=False)
+    assert found.placed_below(b"w/r/") == [b"w/r/g"]
+
+
 def test_a_file_can_be_read_again() -> None:
     assert stack().read(b"a/keep") == b"1"
     assert stack().read(b"a") is None
