@@ -25,7 +25,7 @@ def files_of_patch(repository: GitRepository, commit: str, patch: bytes) -> dict
         made = make_git_directory(Path(folder) / "git")
         git = GitDirectory(made.path, (*repository.directory.alternates, repository.directory.path / "objects"))
         git.run_ok("read-tree", commit)
-        done = git.run("apply", "--cached", "-", stdin=patch)
+        done = git.run("apply", "--cached", "--whitespace=nowarn", "-", stdin=patch)
         if done.exit_code != 0:
             raise InputError(f"does not apply to {commit[:12]}: {said(done)}", where=where)
         changed = git.run_ok("diff-index", "--cached", "-z", "--no-renames", "--diff-filter=ACDMT", commit)
