@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from packager.api.machine import can_build, doctor, ecosystems
     from packager.api.place import Place
     from packager.api.rebuild import Reproduced, Wish, reproduce
+    from packager.api.results import report
     from packager.api.sharing import inspect_suite
     from packager.api.ship import Keys, Shipped, import_key, keygen, sign, verify
     from packager.api.suite import (
@@ -98,6 +99,7 @@ __all__ = [
     "recognise",
     "render",
     "render_fetches",
+    "report",
     "reproduce",
     "revoke_image",
     "rotate_root",
@@ -121,6 +123,7 @@ _HOMES = {
     "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect", "recognise"),
     "machine": ("can_build", "doctor", "ecosystems"),
     "place": ("Place",),
+    "results": ("report",),
     "sharing": ("inspect_suite",),
     "validation": ("ValidationRequest", "validate"),
     "upkeep": ("Checked", "check_store", "collect_garbage", "images_in"),

@@ -190,8 +190,9 @@ class TargetTests(_Value):
 class Target(_Value):
     """A repository that must be changed and is graded; it stands at /workspace/<name>.
 
-    `empty_submodules` are paths of submodules that stay empty, as in a clone that does not ask for them; `unprotected`
-    are files that a patch may change although the evaluator guards files of such names by default.
+    `empty_submodules` are paths of submodules that stay empty, as in a clone that does not ask for them; `leave_out`
+    are files, large and of no use here, that the checkout goes without (only with `history: none`); `unprotected` are
+    files that a patch may change although the evaluator guards files of such names by default.
     """
 
     name: Name
@@ -202,6 +203,7 @@ class Target(_Value):
     hidden: Hidden
     history: History = "ancestors"
     empty_submodules: Globs = ()
+    leave_out: Globs | None = None
     toolchain: Toolchain = Toolchain()
     manifests: Globs = ()
     dependencies: tuple[Command, ...] = ()
@@ -220,10 +222,15 @@ class Context(_Value):
     commit: Commit
     history: HistoryKind = "none"
     empty_submodules: Globs = ()
+    leave_out: Globs | None = None
 
 
 class Link(_Value):
-    """How a consumer is wired to a producer's checkout; `check` proves that it loads the checkout."""
+    """How a consumer is wired to a producer's checkout; `check` proves that it loads the checkout.
+
+    `go-replace` makes a go.mod and go.sum in the environment's folder; the consumer's commands and tests use them with
+    GOFLAGS="-mod=mod -modfile=FOLDER/go.mod", and its own files stay as they are.
+    """
 
     consumer: Name
     producer: Name

@@ -179,7 +179,7 @@ class Tarballs(Packages):
             place.parent.mkdir(parents=True)
             place.write_bytes(data)
             self.keep("npm", f"{name}/-/{file}", data)
-            address = f"https://registry.npmjs.org/{name}/-/{file}"
+            address = f"http://npm.invalid/{name}/-/{file}"
             rows[f"node_modules/{name}"] = {"version": "1.0.0", "resolved": address, "integrity": integrity}
         wanted = dict.fromkeys(self.names, "1.0.0")
         root = {"name": "bench", "version": "1.0.0", "dependencies": wanted}
