@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from packager.api.machine import can_build, doctor, ecosystems
     from packager.api.place import Place
     from packager.api.rebuild import Reproduced, Wish, reproduce
+    from packager.api.runs import Campaign, Evaluated, Job, evaluate_many, tasks_predicted
     from packager.api.sharing import inspect_suite
     from packager.api.ship import Keys, Shipped, import_key, keygen, sign, verify
     from packager.api.suite import (
@@ -40,12 +41,15 @@ __all__ = [
     "Attested",
     "Audited",
     "BundleForm",
+    "Campaign",
     "Cargo",
     "Checked",
     "Copied",
+    "Evaluated",
     "EvaluationRequest",
     "ExportRequest",
     "Granted",
+    "Job",
     "Keys",
     "Place",
     "Reproduced",
@@ -69,6 +73,7 @@ __all__ = [
     "doctor",
     "ecosystems",
     "evaluate",
+    "evaluate_many",
     "exit_code",
     "explain",
     "export_bundle",
@@ -105,6 +110,7 @@ __all__ = [
     "sign_suite",
     "split_secret",
     "suite_tasks",
+    "tasks_predicted",
     "update_suite",
     "validate",
     "verify",
@@ -119,6 +125,7 @@ _HOMES = {
     "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect", "recognise"),
     "machine": ("can_build", "doctor", "ecosystems"),
     "place": ("Place",),
+    "runs": ("Campaign", "Evaluated", "Job", "evaluate_many", "tasks_predicted"),
     "sharing": ("inspect_suite",),
     "upkeep": ("Checked", "check_store", "collect_garbage", "images_in"),
     "rebuild": ("Reproduced", "Wish", "reproduce"),

@@ -1,4 +1,4 @@
-"""Many evaluations: each in a process of its own, several at once; verdicts are kept, and a later run goes on from them.
+"""Many evaluations: each in a process of its own, several at once; verdicts are kept, and later runs go on from them.
 
 A verdict is kept under a key over image, patch and tool, so that a changed patch is never answered from an old run.
 What has no verdict, or one that blames the machine, is evaluated again; a judgement never is.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packager.api.judge import EvaluationRequest, evaluate, exit_code
@@ -18,7 +20,6 @@ from packager.base.progress import Event, Progress, silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
     from typing import NoReturn
 
     from packager.api.place import Place
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from packager.evaluate.verdict import Verdict
 
 _BOOTSTRAP = "import sys;sys.path.insert(0,sys.argv[1]);from packager.api.runs import work;work()"
+_PACKAGE_PARENT = str(Path(__file__).parents[2])
 _INFRA = 6
 _REFUSALS = (3, 4, 5)
 _TAIL_CHARACTERS = 2000
@@ -83,6 +85,10 @@ def evaluate_many(jobs: Sequence[Job], campaign: Campaign, *, progress: Progress
     """
     from concurrent.futures import ThreadPoolExecutor
 
+    for job in jobs:
+        if "/" in job.task or job.task.startswith("."):
+            raise InputError(f"expected the name of a task, found {job.task[:80]!r}", where="tasks")
+    _sweep(campaign.into)
     done = 0
 
     def one(job: Job) -> Evaluated:
@@ -95,6 +101,13 @@ def evaluate_many(jobs: Sequence[Job], campaign: Campaign, *, progress: Progress
 
     with ThreadPoolExecutor(max(1, campaign.jobs)) as pool:
         return list(pool.map(one, jobs))
+
+
+def _sweep(into: Path) -> None:
+    """Delete what evaluations left whose command was killed."""
+    for path in into.glob("*/fresh-*-*.json"):
+        if not Path(f"/proc/{path.name.split('-')[1]}").exists():
+            path.unlink(missing_ok=True)
 
 
 def _known(job: Job, campaign: Campaign) -> Evaluated | None:
@@ -124,13 +137,13 @@ def _told(job: Job, verdict: Verdict, path: Path, *, known: bool) -> Evaluated:
 def _evaluate_apart(job: Job, campaign: Campaign) -> Evaluated:
     """Run one evaluation in a process of its own; only a whole verdict is given the name that a later run looks for."""
     from packager.base.processes import Surroundings, run
-    from packager.build.known import package_root
 
     folder = campaign.into / job.task
     folder.mkdir(parents=True, exist_ok=True)
     fresh = folder / f"fresh-{os.getpid()}-{os.urandom(4).hex()}.json"
-    told = pickle.dumps(replace(job, request=replace(job.request, output=fresh)))
-    argv = (sys.executable, "-c", _BOOTSTRAP, str(package_root().parent))
+    place = replace(job.place, password=None)
+    told = pickle.dumps(replace(job, place=place, request=replace(job.request, output=fresh.absolute())))
+    argv = (sys.executable, "-c", _BOOTSTRAP, _PACKAGE_PARENT)
     done = run(argv, Surroundings(stdin=told))
     verdict = _read_verdict(fresh)
     path = None if verdict is None else _verdict_path(job, campaign)
@@ -193,7 +206,13 @@ def _patch_parts(job: Job) -> object:
 
 
 def work() -> NoReturn:
-    """Be the process of one evaluation: read the job, write its verdict, end as the command line would."""
+    """Be the process of one evaluation: read the job, write its verdict, end as the command line would.
+
+    It dies with the command that started it.
+    """
+    from packager.sandbox import kernel
+
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     job: Job = pickle.loads(sys.stdin.buffer.read())  # noqa: S301 - our own parent wrote it
     sys.exit(_ending(lambda: _work(job)))
 

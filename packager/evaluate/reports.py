@@ -24,8 +24,8 @@ def read_report(target: TargetProfile, written: Path, ended: Ended) -> TargetRun
     """Return what a test command and its report say; a report that its exit code contradicts says nothing."""
     if ended.timed_out:
         return TargetRun(End.TIMEOUT, reason=f"not finished after {target.timeout_s:.0f} s")
-    if ended.out_of_memory:
-        return _nothing("more memory than the limit allows")
+    if ended.out_of_memory or ended.out_of_disk:
+        return _nothing(f"more {'memory' if ended.out_of_memory else 'space on the disk'} than the limit allows")
     if ended.exit_code >= _KILLED:
         return _nothing(f"the test command was killed (exit code {ended.exit_code})")
     found = _read(written)
