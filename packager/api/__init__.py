@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from packager.api.machine import can_build, doctor, ecosystems
     from packager.api.place import Place
     from packager.api.rebuild import Reproduced, Wish, reproduce
+    from packager.api.results import report
     from packager.api.runs import Campaign, Evaluated, Job, evaluate_many, tasks_predicted
     from packager.api.sharing import inspect_suite
     from packager.api.ship import Keys, Shipped, import_key, keygen, sign, verify
@@ -101,6 +102,7 @@ __all__ = [
     "recognise",
     "render",
     "render_fetches",
+    "report",
     "reproduce",
     "revoke_image",
     "rotate_root",
@@ -125,6 +127,7 @@ _HOMES = {
     "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect", "recognise"),
     "machine": ("can_build", "doctor", "ecosystems"),
     "place": ("Place",),
+    "results": ("report",),
     "runs": ("Campaign", "Evaluated", "Job", "evaluate_many", "tasks_predicted"),
     "sharing": ("inspect_suite",),
     "upkeep": ("Checked", "check_store", "collect_garbage", "images_in"),

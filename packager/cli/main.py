@@ -45,6 +45,7 @@ _VERBS = {
     "secret": "trust",
     "suite": "suite",
     "evaluate": "judge",
+    "report": "report",
     "inspect": "judge",
     "audit": "judge",
     "demo": "judge",

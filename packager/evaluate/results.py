@@ -92,10 +92,13 @@ class Gathering:
         if len(self._statuses) == _MOST_RESULTS:
             raise InputError(f"expected at most {_MOST_RESULTS} results in a report")
         name = _SURROGATES.sub("\ufffd", name)
-        number = self._counts.get(name, 0)
+        if name not in self._statuses:
+            self._statuses[name] = status
+            return
+        number = self._counts.get(name, 1)
         while True:
             number += 1
-            numbered = name if number == 1 else f"{name}::#{number}"
+            numbered = f"{name}::#{number}"
             if numbered not in self._statuses:
                 break
         self._counts[name] = number

@@ -3,7 +3,7 @@
     python -m tests.bench.bench_replay [--rounds 9] [--packages 60] [--size 400000] [--folder DIR]
 
 Packages are made up (random bytes, so that nothing compresses away), each of so many bytes, and installed from an empty
-cache into an empty folder each time, turn about. The plain index is a folder of static pages behind Python's own
+cache into an empty folder each time, turn about. Processor time is what a busy machine does not change. The plain index is a folder of static pages behind Python's own
 http.server; the replay is a lock's fetches in a store behind the proxy that a sandbox sees, which hashes each blob once
 and renders index pages. npm is left out where there is none.
 """
@@ -46,10 +46,11 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def plain_server(folder: Path) -> Iterator[str]:
-    """Serve a folder as `python -m http.server` does, without its log."""
+    """Serve a folder as `python -m http.server` does, but without its log, its new connection for each file, or waits."""
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def log_message(self, *_: object) -> None:
             pass
@@ -179,7 +180,7 @@ class Tarballs(Packages):
             place.parent.mkdir(parents=True)
             place.write_bytes(data)
             self.keep("npm", f"{name}/-/{file}", data)
-            address = f"https://registry.npmjs.org/{name}/-/{file}"
+            address = f"http://npm.invalid/{name}/-/{file}"
             rows[f"node_modules/{name}"] = {"version": "1.0.0", "resolved": address, "integrity": integrity}
         wanted = dict.fromkeys(self.names, "1.0.0")
         root = {"name": "bench", "version": "1.0.0", "dependencies": wanted}
@@ -231,33 +232,33 @@ def clean() -> dict[str, str]:
 
 
 def compare(name: str, packages: Packages, rounds: int) -> None:
-    """Install from either in turn and print medians and their ratio."""
+    """Install from either in turn; print medians, and the median of the ratios of each round."""
     packages.make()
-    plain_ms: list[float] = []
-    replay_ms: list[float] = []
-    for number in range(rounds + 1):
+    found: list[tuple[Spent, Spent]] = []
+    for _ in range(rounds + 1):
         with plain_server(packages.index) as url:
-            plain = _timed_ms(packages.install, packages.plain(url))
+            plain = measure(packages.install, packages.plain(url))
         with replay_server(packages.store, packages.fetches, packages.folder) as url:
-            replay = _timed_ms(packages.install, packages.replayed(url))
-        if number:  # the first round warms the clients up
-            plain_ms.append(plain)
-            replay_ms.append(replay)
-    for kind, found in (("plain index", plain_ms), ("replay", replay_ms)):
+            found.append((plain, measure(packages.install, packages.replayed(url))))
+    found = found[1:]  # the first round warms the clients up
+    for number, kind in enumerate(("plain index", "replay")):
+        walls, cpus = zip(*(row[number] for row in found), strict=True)
         sys.stdout.write(
-            f"{name + ', ' + kind:36} min {min(found):8.1f} ms   median {statistics.median(found):8.1f} ms\n"
+            f"{name + ', ' + kind:26} {statistics.median(walls):9.1f} ms {statistics.median(cpus):9.1f} ms CPU\n"
         )
-    ratio = statistics.median(replay_ms) / statistics.median(plain_ms)
-    sys.stdout.write(
-        f"{name}: replay takes {ratio:.3f} times as long (least of each: {min(replay_ms) / min(plain_ms):.3f})\n"
-    )
+    wall, cpu = (statistics.median(replay[unit] / plain[unit] for plain, replay in found) for unit in (0, 1))
+    sys.stdout.write(f"{name}: replay takes {wall:.3f} times as long and {cpu:.3f} times the CPU time\n")
     sys.stdout.flush()
 
 
-def _timed_ms(work: Callable[[dict[str, str]], None], where: dict[str, str]) -> float:
-    started = time.perf_counter()
+Spent = tuple[float, float]
+"""Milliseconds by the clock, and of processor time: the client's and that of the server, which is in this process."""
+
+
+def measure(work: Callable[[dict[str, str]], None], where: dict[str, str]) -> Spent:
+    started, before = time.perf_counter(), sum(os.times()[:4])
     work(where)
-    return (time.perf_counter() - started) * 1000
+    return (time.perf_counter() - started) * 1000, (sum(os.times()[:4]) - before) * 1000
 
 
 def main() -> None:

@@ -48,7 +48,7 @@ public class SampleTest {
 """
 SCRUB = (
     "find /root/.m2 '(' -name _remote.repositories -o -name '*.lastUpdated' -o -name resolver-status.properties "
-    "-o -name 'maven-metadata-*' ')' -delete"
+    "')' -delete"
 )
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ALIAS_SUFFIX = ".invalid"
 """Alias hosts are `<alias>.invalid`: a reserved top-level domain (RFC 2606) that nothing answers for."""
 
-PAGES_STAY = frozenset({"crates", "git"})
+PAGES_STAY = frozenset({"crates", "git", "maven"})
 """Registries whose clients keep what is on offer: a layer holds everything that was offered while recording, the locked
 versions alone afterwards, so that only two replays can be held against each other."""
 
