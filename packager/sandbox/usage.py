@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from typing import TYPE_CHECKING
@@ -21,15 +22,21 @@ def used_bytes(folders: Sequence[Path], *, most: int) -> int:
     total = 0
     waiting = [os.fspath(folder) for folder in folders]
     while waiting and total <= most:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    total += entry.stat(follow_symlinks=False).st_blocks * _BLOCK_BYTES
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-        except OSError:
-            continue  # it changes while we look
+        size, inside = _look_into(waiting.pop())
+        total += size
+        waiting += inside
     return total
+
+
+def _look_into(folder: str) -> tuple[int, list[str]]:
+    """Return what the entries of one folder take, and its folders; it may change while we look."""
+    total, inside = 0, []
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            total += entry.stat(follow_symlinks=False).st_blocks * _BLOCK_BYTES
+            if entry.is_dir(follow_symlinks=False):
+                inside.append(entry.path)
+    return total, inside
 
 
 class Watch:
