@@ -99,6 +99,11 @@ def test_twelve_at_once_of_which_three_are_killed_one_has_no_registry_and_one_no
     (tmp_path / "none.jsonl").write_text(json.dumps({"instance_id": "other-001", "model_patch": ""}) + "\n")
     until = time.time() + HANG_S
     slow = [{**gold, "gauge": hanging(gold["gauge"], until + number)} for number in range(3)]
+
+    def spaced(lines: int) -> dict[str, bytes]:
+        """Gold in other bytes: else what was judged of it is known."""
+        return {name: data + b"\n" * lines for name, data in gold.items()}
+
     solved = [a_job(place, tmp_path / f"p{number}", gold) for number in range(3)]
     halves = [a_job(place, tmp_path / f"h-{name}", {**empty, name: gold[name]}) for name in gold]
     jobs = [
@@ -107,8 +112,8 @@ def test_twelve_at_once_of_which_three_are_killed_one_has_no_registry_and_one_no
         *halves,
         a_job(place, tmp_path / "empty", empty),
         api.Job(place, TASK, api.EvaluationRequest(patches=tmp_path / "none.jsonl")),
-        a_job(full, tmp_path / "full", gold),
-        replace(a_job(place_of(author, tmp_path / "bare"), tmp_path / "gone", gold), source=GONE),
+        a_job(full, tmp_path / "full", spaced(1)),
+        replace(a_job(place_of(author, tmp_path / "bare"), tmp_path / "gone", spaced(2)), source=GONE),
     ]
     assert len(jobs) == 12
     campaign = api.Campaign(tmp_path / "runs", jobs=12)
@@ -134,5 +139,5 @@ def test_twelve_at_once_of_which_three_are_killed_one_has_no_registry_and_one_no
     author.evaluate("--gold")  # the next command sweeps what the killed ones left
     assert list((author.store_root / "tmp").iterdir()) == []
     assert (mounts_below(author.store_root), children(), groups_of(os.getpid())) == ([], [], [])
-    changed = a_job(place, tmp_path / "changed", {**gold, "gauge": gold["gauge"] + b"\n"})
+    changed = a_job(place, tmp_path / "changed", spaced(3))
     assert [one.known for one in api.evaluate_many([changed], replace(campaign, resume=True))] == [False]
