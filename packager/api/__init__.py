@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from packager.api.attest import Attested, ExportRequest, attest, attest_file, export_trust
-    from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, render_fetches, validate
+    from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, render_fetches
     from packager.api.bundle import Cargo, export_bundle, import_bundle, load
     from packager.api.carry import Copied, mirror, mirror_pairs, mirror_suite, pull, push
     from packager.api.compare import diff, explain
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from packager.api.suite_state import SuiteState, pull_suite, push_suite, show_suite, suite_tasks, verify_suite
     from packager.api.trusted import Trust
     from packager.api.upkeep import Checked, check_store, collect_garbage, images_in
+    from packager.api.validation import ValidationRequest, validate
     from packager.registry.bundle import BundleForm
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "SuiteRequest",
     "SuiteState",
     "Trust",
+    "ValidationRequest",
     "Wish",
     "attest",
     "attest_file",
@@ -120,7 +122,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "author": ("build", "check_lock", "fetch", "list_tasks", "lock", "render", "render_fetches", "validate"),
+    "author": ("build", "check_lock", "fetch", "list_tasks", "lock", "render", "render_fetches"),
     "bundle": ("BundleForm", "Cargo", "export_bundle", "import_bundle", "load"),
     "carry": ("Copied", "mirror", "mirror_pairs", "mirror_suite", "pull", "push"),
     "compare": ("diff", "explain"),
@@ -130,6 +132,7 @@ _HOMES = {
     "results": ("report",),
     "runs": ("Campaign", "Evaluated", "Job", "evaluate_many", "tasks_predicted"),
     "sharing": ("inspect_suite",),
+    "validation": ("ValidationRequest", "validate"),
     "upkeep": ("Checked", "check_store", "collect_garbage", "images_in"),
     "rebuild": ("Reproduced", "Wish", "reproduce"),
     "ship": ("Keys", "Shipped", "import_key", "keygen", "sign", "verify"),

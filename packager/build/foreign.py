@@ -30,7 +30,7 @@ from packager.oci.manifest import (
     parse_index,
     parse_manifest,
 )
-from packager.oci.stack import Stack
+from packager.oci.stack import Made, Stack
 from packager.oci.tar_reader import read_tar
 from packager.oci.tar_writer import write_tar
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from packager.oci.entries import Entry
 
 _MAGIC = ((b"\x1f\x8b", MEDIA_LAYER_GZIP), (b"\x28\xb5\x2f\xfd", MEDIA_LAYER_ZSTD))
-_PLACED = re.compile(r"(?:.*#\(nop\) +)?ADD ", re.DOTALL)
+_MADE = re.compile(r"(?:.*#\(nop\) +)?(ADD|COPY) ", re.DOTALL)
 _SOURCE = re.compile(r"ADD inputs/(mountpoints|target-(.+))\.tar / # buildkit")
 _CHECKED_OUT = re.compile(rb"workspace/([^/]+)/([^/]+)")
 _FOREIGN_LABELS = ("io.buildah.version",)
@@ -85,8 +85,7 @@ def recognise_archive(path: Path, progress: Callable[[int, int], None]) -> Recog
         for number, (part, created_by) in enumerate(zip(layers, made, strict=True)):
             progress(number, len(layers))
             with archive.layer(part, config.diff_ids[number]) as tar:
-                placed = _PLACED.match(created_by) is not None
-                entries = stack.apply(tar, placed=placed, again=partial(_left_out, stack, created_by))
+                entries = stack.apply(tar, _how(created_by), again=partial(_left_out, stack, created_by))
             if entries:
                 diff_ids.append(_diff_id(entries))
         task = _task_of(stack, path.name)
@@ -104,6 +103,12 @@ def _made_by(config: bytes, where: str) -> list[str]:
     )
     found = [expect_object(row, where=f"{where}: history") for row in rows]
     return [str(row.get("created_by", "")) for row in found if not row.get("empty_layer")]
+
+
+def _how(created_by: str) -> Made:
+    """Return how a layer was made, as classic docker, BuildKit and buildah write it into the history."""
+    match = _MADE.match(created_by)
+    return Made.RAN if match is None else Made(match[1])
 
 
 def _left_out(stack: Stack, created_by: str, written: Iterable[bytes]) -> Iterable[bytes]:

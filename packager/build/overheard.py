@@ -16,7 +16,7 @@ from packager.base.files import write_atomic
 from packager.build import serve
 from packager.build.record import dependency_steps
 from packager.lock.ecosystems import web
-from packager.sandbox.identity import CA_PATH, proxy_environment
+from packager.sandbox.identity import ROOM_IN_TREE, proxy_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,7 +72,7 @@ def with_variables(dockerfile: str, by_step: Mapping[str, Mapping[str, str]]) ->
     for line in dockerfile.splitlines():
         if line.startswith("RUN ") and step in by_step:
             shown = {**by_step[step], **proxy_environment()}
-            words = (f"{name}={shlex.quote(text)}" for name, text in sorted(shown.items()) if text != CA_PATH)
+            words = (f"{name}={shlex.quote(text)}" for name, text in sorted(shown.items()) if ROOM_IN_TREE not in text)
             lines.append(f"RUN export {' '.join(words)}; {line.removeprefix('RUN ')}")
         else:
             lines.append(line)

@@ -5,6 +5,7 @@ Engines write the same change in different ways (opaque directories, unchanged p
 
 from __future__ import annotations
 
+import enum
 import hashlib
 from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Protocol
@@ -21,6 +22,14 @@ if TYPE_CHECKING:
     from packager.oci.tar_reader import EntryReader
 
     Again = Callable[[Iterable[bytes]], Iterable[bytes]]
+
+
+class Made(enum.Enum):
+    """How a layer came to be: files laid down as they are, another tree copied, or a command that ran."""
+
+    PLACED = "ADD"
+    COPIED = "COPY"
+    RAN = "RUN"
 
 
 class Readable(Protocol):
@@ -72,12 +81,12 @@ class Stack:
         inside = path.startswith(folder) and not path.startswith(folder + b".git/")
         return inside and node.entry.kind is not Kind.DIR and node.same_as(self._nodes.get(path))
 
-    def apply(self, tar: IO[bytes], *, placed: bool, again: Again = lambda _: ()) -> list[Entry]:
+    def apply(self, tar: IO[bytes], made: Made, *, again: Again = lambda _: ()) -> list[Entry]:
         """Put a layer on top and return the entries of the canonical layer that has the same effect.
 
-        Of a `placed` layer (files laid down as they are) every file counts, also one that was there before, and what
-        `again` names for what was written: some engines leave out what is the same below. Of other layers only what
-        differs counts, without what DROPPED names.
+        Of a placed layer every file counts, also one that was there before, and what `again` names for what was
+        written: some engines leave out what is the same below. Of other layers only what differs counts, without what
+        DROPPED names. A copy has no hard links: they were broken when the layers that it was made of were unpacked.
         """
         before: dict[bytes, _Node | None] = {}
         written: list[bytes] = []
@@ -90,9 +99,13 @@ class Stack:
         for entry, digest in added:
             self._add(entry, digest, before)
             written.append(entry.path)
-        if placed:
+        if made is Made.PLACED:
             return self._placed(before, {*written, *(path for path in again(written) if path in self._nodes)})
-        return self._changed(before)
+        found = self._changed(before)
+        return [self._unlinked(entry) for entry in found] if made is Made.COPIED else found
+
+    def _unlinked(self, entry: Entry) -> Entry:
+        return self._nodes[entry.path].entry if entry.kind is Kind.HARDLINK else entry
 
     def _taken(self, entry: Entry, reader: EntryReader) -> tuple[Entry, bytes]:
         if entry.kind is not Kind.FILE:

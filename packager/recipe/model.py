@@ -168,7 +168,10 @@ History = Annotated[
 
 
 class TargetTests(_Value):
-    """How the tests run; without `report`, XML and whole JSON are read from $WIDESWE_REPORT, the others from stdout."""
+    """How the tests run; without `report`, XML and whole JSON are read from $WIDESWE_REPORT, the others from stdout.
+
+    `shuffle` is the same command with another order of tests, where the tool knows no way itself: it validates.
+    """
 
     run: Command
     workdir: Workdir = "."
@@ -176,6 +179,7 @@ class TargetTests(_Value):
     report: Report | None = None
     timeout_s: Seconds = Field(default=1800, alias="timeout")
     env: Environment = Field(default=())
+    shuffle: Command | None = None
 
     @property
     def reads_stdout(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from packager.sandbox.fetches import FetchSource
     from packager.sandbox.overlay import Stack
 
+_RUN_ROOT = f"wideswe-run-{Path('/proc/self/ns/pid').stat().st_ino}-"
+_OWNER = re.compile(rf"{_RUN_ROOT}(\d+)-(\d+)-\d+")
+_COUNTER = itertools.count()
 _SEARCH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -35,7 +39,7 @@ class PodmanEngine:
     def __init__(self, home: Path) -> None:
         self._home = home
         self._counter = itertools.count()
-        self._run = Path(tempfile.mkdtemp(prefix="wideswe-"))  # podman allows no more than 50 characters
+        self._run = _fresh_run_root(Path(tempfile.gettempdir()))
         (home / "containers.conf").touch()
         cgroups.sweep(cgroups.machine_parents())
 
@@ -119,3 +123,14 @@ class PodmanTree:
         for name, value in setting.env.items():
             words += ["--env", f"{name}={value}"]
         return self._engine.words(*words, "--rootfs", str(self.root), *setting.argv)
+
+
+def _fresh_run_root(parent: Path) -> Path:
+    """Make a folder whose path is short, as podman demands; those of killed commands are removed."""
+    for path in parent.glob(f"{_RUN_ROOT}*"):
+        match = _OWNER.fullmatch(path.name)
+        if match is not None and cgroups.start_time(int(match[1])) != int(match[2]):
+            remove_tree(path)
+    place = parent / f"{_RUN_ROOT}{os.getpid()}-{cgroups.start_time(os.getpid())}-{next(_COUNTER)}"
+    place.mkdir(mode=0o700)
+    return place

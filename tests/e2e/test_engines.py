@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
+import os
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from packager.base.processes import Surroundings, running
 from packager.oci.tar_writer import write_tar
 from packager.oci.unpack import unpack_layer
 from packager.sandbox.engine import Bind, Command, Limits
@@ -21,12 +25,13 @@ from tests.support.host_tree import run_captured
 from tests.support.tiny_base import tiny_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from packager.oci.entries import Entry
     from packager.sandbox.engine import Engine, Tree
 
 pytestmark = [pytest.mark.engine, pytest.mark.skipif(not may_mount(), reason="needs root")]
+ROOT = Path(__file__).parents[2]
 PROGRAMS = ("sh", "bash", "cat", "chmod", "chown", "env", "hostname", "id", "ln", "ls", "mkdir", "rm", "sleep", "sort")
 SLOWER = ("buildah", "docker-newer", "docker-containerd")
 ENGINES = ("podman", "docker", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOWER))
@@ -190,6 +195,33 @@ def test_changes_are_those_of_the_native_engine(
         with engine.open_tree([*layers, upper], scratch=tmp_path) as over:
             assert run_captured(over, shell("cat /work/host /work/b; ls /gone"))[1] == "from outside\na\nx\n"
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from packager.sandbox.engine import Command, Streams
+from packager.sandbox.engines import open_engine
+name, home, *layers = sys.argv[1:]
+with open_engine(name, Path(home)).open_tree([Path(one) for one in layers], scratch=Path(home)) as tree:
+    tree.run(Command(("/bin/sh", "-c", "sleep 6666"), {"PATH": "/usr/bin"}), Streams())
+"""
+
+
+def test_nothing_runs_on_when_the_builder_is_killed(engine: Engine, layers: list[Path], tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", KILLED, engine.name, str(tmp_path), *map(str, layers)]
+    with running(argv, Surroundings(env={**os.environ, "PYTHONPATH": str(ROOT)})) as child:
+        wait_until(lambda: sleeping("6666") != [] or child.poll() is not None)
+        assert child.poll() is None
+        child.kill()
+        wait_until(lambda: sleeping("6666") == [])
+    assert sleeping("6666") == []
+
+
+def wait_until(happened: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not happened() and time.monotonic() < until:
+        time.sleep(0.1)
 
 
 def tar_of(entries: Iterable[Entry]) -> bytes:

@@ -36,7 +36,7 @@ FROM scratch AS bootstrap
 ENV PATH=/usr/bin HOME=/root
 ADD inputs/base.tar /
 # step: bootstrap
-RUN mkdir /opt /srv && chown 7:8 /srv && chmod 2775 /srv && echo 1 >/srv/old && echo t >/tmp/t && mkdir /var/log
+RUN mkdir /opt /srv && chown 7:8 /srv && chmod 2775 /srv && echo 1 >/srv/old && ln /srv/old /opt/twin && echo t >/tmp/t && mkdir /var/log
 
 FROM scratch
 COPY --from=bootstrap / /

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from packager.base.errors import InputError
-from packager.oci.stack import Readable, Stack
+from packager.oci.stack import Made, Readable, Stack
 from tests.support.raw_tar import END, raw_file, raw_header
 
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ def keep(reader: Readable, size: int) -> bytes:
 
 def stack() -> Stack:
     found = Stack(keep)
-    found.apply(io.BytesIO(BASE), placed=False)
+    found.apply(io.BytesIO(BASE), Made.RAN)
     return found
 
 
-def change(*parts: bytes, placed: bool = False) -> list[str]:
-    return said(stack().apply(io.BytesIO(b"".join(parts) + END), placed=placed))
+def change(*parts: bytes, made: Made = Made.RAN) -> list[str]:
+    return said(stack().apply(io.BytesIO(b"".join(parts) + END), made))
 
 
 def said(entries: list[Entry]) -> list[str]:
@@ -41,7 +41,7 @@ def whiteout(name: bytes) -> bytes:
 
 
 def test_a_first_layer_is_whole_but_for_what_is_dropped() -> None:
-    found = Stack(keep).apply(io.BytesIO(BASE), placed=False)
+    found = Stack(keep).apply(io.BytesIO(BASE), Made.RAN)
     assert said(found) == ["dir 755 a", "file 644 a/gone", "file 644 a/keep", "dir 755 etc", "dir 755 tmp"]
 
 
@@ -90,28 +90,29 @@ def test_deleting_what_never_was_is_nothing() -> None:
 def test_names_of_one_file_stay_together_with_the_first_as_the_file() -> None:
     parts = (raw_file(b"a/z", b"x"), raw_header(b"a/b", b"1", link=b"a/z"))
     assert change(*parts) == ["dir 755 a", "file 644 a/b", "hardlink 644 a/z"]
+    assert change(*parts, made=Made.COPIED) == ["dir 755 a", "file 644 a/b", "file 644 a/z"]
 
 
 def test_run_state_is_dropped_from_what_commands_wrote_but_not_from_what_was_placed() -> None:
     parts = (raw_file(b"etc/hosts", b"other"), raw_file(b"tmp/x", b""), raw_file(b".dockerenv", b""))
     assert change(*parts) == []
-    assert change(raw_file(b"etc/hosts", b""), placed=True) == ["dir 755 etc", "file 644 etc/hosts"]
+    assert change(raw_file(b"etc/hosts", b""), made=Made.PLACED) == ["dir 755 etc", "file 644 etc/hosts"]
 
 
 def test_placed_files_count_though_they_were_there_and_unchanged_directories_do_not() -> None:
     parts = (DIRS, raw_file(b"a/keep", b"1"))
-    assert change(*parts, placed=True) == ["dir 755 a", "file 644 a/keep"]
+    assert change(*parts, made=Made.PLACED) == ["dir 755 a", "file 644 a/keep"]
 
 
 def test_what_an_engine_left_out_is_put_back() -> None:
     found = stack()
     checkout = b"".join(raw_header(name, b"5", mode=0o755) for name in (b"w/", b"w/r/", b"w/r/.git/"))
-    found.apply(io.BytesIO(checkout + raw_file(b"w/r/f", b"1") + raw_file(b"w/r/.git/HEAD", b"x") + END), placed=True)
+    found.apply(io.BytesIO(checkout + raw_file(b"w/r/f", b"1") + raw_file(b"w/r/.git/HEAD", b"x") + END), Made.PLACED)
     assert found.placed_below(b"w/r/") == [b"w/r/f"]
     only = io.BytesIO(raw_file(b"w/r/g", b"2") + END)
-    entries = found.apply(only, placed=True, again=lambda written: [*found.placed_below(b"w/r/"), b"w/never", *written])
+    entries = found.apply(only, Made.PLACED, again=lambda written: [*found.placed_below(b"w/r/"), b"w/never", *written])
     assert said(entries) == ["dir 755 w", "dir 755 w/r", "file 644 w/r/f", "file 644 w/r/g"]
-    found.apply(io.BytesIO(raw_file(b"w/r/f", b"3") + END), placed=False)
+    found.apply(io.BytesIO(raw_file(b"w/r/f", b"3") + END), Made.RAN)
     assert found.placed_below(b"w/r/") == [b"w/r/g"]
 
 
