@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from packager.api.place import Place
     from packager.api.rebuild import Reproduced, Wish, reproduce
     from packager.api.results import report
+    from packager.api.runs import Campaign, Evaluated, Job, evaluate_many, tasks_predicted
     from packager.api.sharing import inspect_suite
     from packager.api.ship import Keys, Shipped, import_key, keygen, sign, verify
     from packager.api.suite import (
@@ -43,12 +44,15 @@ __all__ = [
     "Attested",
     "Audited",
     "BundleForm",
+    "Campaign",
     "Cargo",
     "Checked",
     "Copied",
+    "Evaluated",
     "EvaluationRequest",
     "ExportRequest",
     "Granted",
+    "Job",
     "Keys",
     "Place",
     "Reproduced",
@@ -73,6 +77,7 @@ __all__ = [
     "doctor",
     "ecosystems",
     "evaluate",
+    "evaluate_many",
     "exit_code",
     "explain",
     "export_bundle",
@@ -111,6 +116,7 @@ __all__ = [
     "sign_suite",
     "split_secret",
     "suite_tasks",
+    "tasks_predicted",
     "update_suite",
     "validate",
     "verify",
@@ -127,6 +133,7 @@ _HOMES = {
     "machine": ("can_build", "doctor", "ecosystems"),
     "place": ("Place",),
     "results": ("report",),
+    "runs": ("Campaign", "Evaluated", "Job", "evaluate_many", "tasks_predicted"),
     "sharing": ("inspect_suite",),
     "validation": ("ValidationRequest", "validate"),
     "upkeep": ("Checked", "check_store", "collect_garbage", "images_in"),

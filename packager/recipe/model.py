@@ -253,11 +253,12 @@ class Service(_Value):
 
 
 class Limits(_Value):
-    """What the sandbox gives to one command."""
+    """What the sandbox gives to one command; `disk` is what it may write, 16G where nothing is said."""
 
     cpus: Cpus = 2
     memory_bytes: MemoryBytes = Field(default=4 << 30, alias="memory")
     pids: Pids = 4096
+    disk_bytes: MemoryBytes | None = Field(default=None, alias="disk")
 
 
 def _by_name(found: tuple[Any, ...]) -> tuple[Any, ...]:
