@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from packager.api.attest import Attested, ExportRequest, attest, attest_file, export_trust
-    from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, validate
-    from packager.api.carry import Copied, export_bundle, import_bundle, load, mirror, mirror_pairs, pull, push
+    from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, render_fetches, validate
+    from packager.api.bundle import Cargo, export_bundle, import_bundle, load
+    from packager.api.carry import Copied, mirror, mirror_pairs, mirror_suite, pull, push
     from packager.api.compare import diff, explain
     from packager.api.grants import Granted, grant, join_secret, open_task, rotate_secret, split_secret
-    from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect
+    from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect, recognise
     from packager.api.machine import can_build, doctor, ecosystems
     from packager.api.place import Place
     from packager.api.rebuild import Reproduced, Wish, reproduce
+    from packager.api.results import report
     from packager.api.sharing import inspect_suite
     from packager.api.ship import Keys, Shipped, import_key, keygen, sign, verify
     from packager.api.suite import (
@@ -39,6 +41,7 @@ __all__ = [
     "Attested",
     "Audited",
     "BundleForm",
+    "Cargo",
     "Checked",
     "Copied",
     "EvaluationRequest",
@@ -85,12 +88,16 @@ __all__ = [
     "lock",
     "mirror",
     "mirror_pairs",
+    "mirror_suite",
     "open_task",
     "pull",
     "pull_suite",
     "push",
     "push_suite",
+    "recognise",
     "render",
+    "render_fetches",
+    "report",
     "reproduce",
     "revoke_image",
     "rotate_root",
@@ -107,22 +114,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "author": ("build", "check_lock", "fetch", "list_tasks", "lock", "render", "validate"),
-    "carry": (
-        "BundleForm",
-        "Copied",
-        "export_bundle",
-        "import_bundle",
-        "load",
-        "mirror",
-        "mirror_pairs",
-        "pull",
-        "push",
-    ),
+    "author": ("build", "check_lock", "fetch", "list_tasks", "lock", "render", "render_fetches", "validate"),
+    "bundle": ("BundleForm", "Cargo", "export_bundle", "import_bundle", "load"),
+    "carry": ("Copied", "mirror", "mirror_pairs", "mirror_suite", "pull", "push"),
     "compare": ("diff", "explain"),
-    "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect"),
+    "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect", "recognise"),
     "machine": ("can_build", "doctor", "ecosystems"),
     "place": ("Place",),
+    "results": ("report",),
     "sharing": ("inspect_suite",),
     "upkeep": ("Checked", "check_store", "collect_garbage", "images_in"),
     "rebuild": ("Reproduced", "Wish", "reproduce"),

@@ -240,6 +240,19 @@ def render(place: Place, task: str, *, platform: str = PLATFORM, into: Path, pro
     return Rendered(task, str(into), files)
 
 
+@full_disk_trouble("render")
+def render_fetches(
+    place: Place, task: str, *, platform: str = PLATFORM, into: Path, progress: Progress = silent
+) -> Rendered:
+    """Write beside a rendered context what the dependency steps fetch, with a small server that answers them."""
+    from packager.build.overheard import write_fetches
+
+    task_build = place.task_build(task, platform, progress)
+    with task_build.store.lease():
+        files = write_fetches(task_build, into)
+    return Rendered(task, str(into), files)
+
+
 @full_disk_trouble("build")
 def build(place: Place, task: str, *, platform: str = PLATFORM, progress: Progress = silent) -> Built:
     """Build the sealed image of a locked task and remember it; nothing is parsed when nothing has changed."""
@@ -351,6 +364,7 @@ def validate(
     place: Place, task: str, *, platform: str = PLATFORM, runs: int = 3, progress: Progress = silent
 ) -> Validation:
     """Run base and gold several times over the built environment; write the expected tests beside the lock."""
+    from packager.evaluate.guards import derive_guards
     from packager.evaluate.profile import profile_of
     from packager.evaluate.run import Session
     from packager.evaluate.validate import format_expected, subject_of, validate_session
@@ -362,14 +376,16 @@ def validate(
         fetch(place, task, platform=platform, progress=progress)
         stage = task_build.environment()
         answer = locked_answer(task_build.recipe, task_build.lock, store=store, repositories=task_build.repositories)
+        profile = profile_of(task_build.recipe)
         session = Session(
             engine=task_build.engine,
             layers=[task_build.builder().tree(layer) for layer in stage.layers],
             env=dict(stage.env),
-            profile=profile_of(task_build.recipe),
+            profile=profile,
             hidden=answer.hidden,
             store_root=store.root,
             progress=progress,
+            guards=derive_guards(profile, answer.gold),
         )
         found = validate_session(session, answer.gold, runs=runs, progress=progress)
     if found.valid:

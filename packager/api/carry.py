@@ -1,4 +1,4 @@
-"""The verbs that carry images: push, pull, mirror, bundle export and import, load into a local engine."""
+"""The verbs that carry images between registries and stores: push, pull, mirror."""
 
 from __future__ import annotations
 
@@ -7,23 +7,19 @@ from typing import TYPE_CHECKING
 
 from packager.api.place import VERSION
 from packager.api.ship import Shipped, bare_home
-from packager.api.trusted import ImageQuestion, Trust, refuse_unverified
+from packager.api.trusted import Trust
 from packager.base.canonical import LIMIT_BYTES
-from packager.base.errors import InputError, UsageError, WorldError
+from packager.base.errors import InputError, TrustError, UsageError, WorldError
 from packager.base.files import full_disk_trouble
 from packager.base.progress import Overall, Progress, silent
-from packager.registry.bundle import BundleForm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from packager.api.place import Place
     from packager.base.digests import Digest
     from packager.oci.record import ImageRecord
     from packager.oci.reference import Reference
-    from packager.registry.bundle_export import Exported
-    from packager.registry.load import EngineName, Loaded
     from packager.registry.mirror import Mirror
     from packager.store.store import Store
 
@@ -57,9 +53,20 @@ def push(
     store = place.store()
     with store.lease():
         record, mounts = place.record(task), _neighbours(place, task, reference)
+        _refuse_unsigned(record, store, task)
         manner = Manner(insecure=place.plain(reference.registry), mounts=mounts)
         digest = push_image(store, record, reference, progress=progress, manner=manner)
     return Shipped(task, str(reference), digest)
+
+
+def _refuse_unsigned(record: ImageRecord, store: Store, task: str) -> None:
+    """Refuse to publish an image that lacks a signature in either form: some stock tool could not judge it."""
+    from packager.trust.attestations import is_signed
+
+    if is_signed(record, store):
+        return
+    hint = f"wideswe-pack sign --task {task} --home REGISTRY/NAMESPACE"
+    raise TrustError("the image is not signed in both of cosign's forms", where=task, hint=hint)
 
 
 def _neighbours(place: Place, task: str, reference: Reference) -> dict[Digest, str]:
@@ -105,7 +112,7 @@ def pull(
         else:
             insecure = place.plain(parsed.registry)
             record = pull_image(parsed, store, progress=progress, insecure=insecure)
-        task = _labelled_task(store, record, where=reference)
+        task = labelled_task(store, record, where=reference)
         store.set_name("images", task, format_record(record))
         store.set_name("pulled", str(parsed), format_record(record))
     return Shipped(task, reference, record.manifest.digest)
@@ -128,7 +135,8 @@ def _pulled_before(store: Store, reference: Reference) -> ImageRecord:
     return record
 
 
-def _labelled_task(store: Store, record: ImageRecord, *, where: str) -> str:
+def labelled_task(store: Store, record: ImageRecord, *, where: str) -> str:
+    """Return the task that an image in the store says it is; it is a name, and no path."""
     from packager.build.assemble import TASK_LABEL
     from packager.evaluate.judge import read_image
     from packager.seal.identities import parse_name
@@ -176,81 +184,31 @@ def _copied(copy: Mirror, source: Reference, target: Reference) -> Copied:
     return Copied(str(source), str(target), done.manifest, done.blobs, done.moved, done.moved_bytes)
 
 
+def mirror_suite(
+    place: Place, namespaces: tuple[str, str], name: str, *, trust: Trust | None = None, progress: Progress = silent
+) -> tuple[Copied, ...]:
+    """Copy a suite from one namespace to another: the images that its current version lists, then the suite itself.
+
+    The suite is pulled into the store first, by the trust policy; images are copied by the digests that it names.
+    """
+    from packager.api.suite_state import current_suite, pull_suite
+    from packager.api.trusted import suite_record
+    from packager.oci.reference import parse_reference
+
+    source, target = (bare_home(namespace) for namespace in namespaces)
+    pull_suite(place, f"{source}/{name}-suite:latest", trust or Trust(), progress=progress)
+    _, index = current_suite(place, name, careful=False)
+    listed = [
+        (f"{image.task}:{parse_reference(image.reference).tag}", image.manifest) for image in index.contents.images
+    ]
+    digest = suite_record(place.store(), name).manifest.digest
+    listed += [(f"{name}-suite:{tag}", digest) for tag in (f"v{index.contents.version}", "latest")]
+    pairs = [(f"{source}/{what}@{digest}", f"{target}/{what}") for what, digest in listed]
+    return mirror(place, pairs, progress=progress)
+
+
 def mirror_pairs(source: str, target: str, tasks: Sequence[str], *, version: str = VERSION) -> list[tuple[str, str]]:
     """Return what to copy: one image by reference, or tasks of one namespace to another under the same names."""
     if not tasks:
         return [(source, target)]
     return [(f"{bare_home(source)}/{task}:{version}", f"{bare_home(target)}/{task}:{version}") for task in tasks]
-
-
-@full_disk_trouble("bundle export")
-def export_bundle(
-    place: Place,
-    tasks: Sequence[str],
-    target: Path,
-    *,
-    form: BundleForm | None = None,
-    progress: Progress = silent,
-) -> Exported:
-    """Write the images of tasks, with all that hangs on them, into one file; see registry/bundle.py for its form."""
-    from packager.registry.bundle_export import Export
-
-    store = place.store()
-    store.sweep()
-    with store.lease():
-        images = {published_name(store, task, place.record(task)): place.record(task) for task in tasks}
-        return Export(store, target, form or BundleForm(), progress).run(images)
-
-
-@full_disk_trouble("bundle import")
-def import_bundle(place: Place, source: Path, *, progress: Progress = silent) -> tuple[Shipped, ...]:
-    """Take a bundle into the store; every blob is hashed, and no task is named before all of them are good."""
-    from packager.oci.layout import open_layout
-    from packager.oci.record import format_record
-    from packager.registry.bundle_import import Import
-
-    store = place.store()
-    store.sweep()
-    with store.lease(), open_layout(source) as layout:
-        images = Import(layout, store, source.name, progress).run()
-        tasks = [_labelled_task(store, image.record, where=f"{source.name}: {image.name}") for image in images]
-        if len(set(tasks)) != len(tasks):
-            twice = next(task for task in tasks if tasks.count(task) > 1)
-            raise InputError(f"two images are of the task {twice}", where=str(source))
-        for task, image in zip(tasks, images, strict=True):
-            store.set_name("images", task, format_record(image.record))
-    return tuple(
-        Shipped(task, image.name, image.record.manifest.digest) for task, image in zip(tasks, images, strict=True)
-    )
-
-
-@full_disk_trouble("load")
-def load(
-    place: Place,
-    task: str,
-    *,
-    engine: EngineName,
-    trust: Trust | None = None,
-    progress: Progress = silent,
-) -> Loaded:
-    """Verify a task's image, put it into the daemon of an engine, and hold the ids there against what was verified."""
-    from packager.registry.load import Load
-
-    store, record = place.store(), place.record(task)
-    store.sweep()
-    with store.lease():
-        refuse_unverified(ImageQuestion(place, record, task, trust or Trust()).ask(progress=progress).checks, task)
-        return Load(store, engine, progress).run(record.manifest, published_name(store, task, record))
-
-
-def published_name(store: Store, task: str, record: ImageRecord) -> str:
-    """Return the name that an image's signature gives it, else one under localhost; `verify` says if it holds."""
-    from packager.oci.manifest import parse_manifest
-    from packager.trust.payload import LIMIT_BYTES, parse_payload, parse_published_name
-
-    for signature in record.signatures:
-        if signature.tag.endswith(".sig"):
-            layers = parse_manifest(store.read(signature.manifest.digest, 1 << 20), where=signature.tag).layers
-            payload = parse_payload(store.read(layers[0].digest, LIMIT_BYTES), where=signature.tag)
-            return str(parse_published_name(payload.docker_reference, where=signature.tag))
-    return f"localhost/{task}:{VERSION}"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from packager.build.audit import Finding
+    from packager.build.foreign import Recognised
     from packager.evaluate.judge import StoredImage
     from packager.evaluate.predictions import Patch
     from packager.evaluate.verdict import Verdict
@@ -175,6 +176,16 @@ def inspect(place: Place, task: str) -> Inspected:
         layers,
         len(image.record.signatures) + len(image.record.referrers),
         count_grants(store, image.record.grants),
+    )
+
+
+@full_disk_trouble("inspect")
+def recognise(archive: Path, *, progress: Progress = silent) -> Recognised:
+    """Return the task and content id of an image that another engine saved; every layer is rewritten by our rules."""
+    from packager.build.foreign import recognise_archive
+
+    return recognise_archive(
+        archive, lambda number, total: progress(Event("inspect", number, total, "layers", "reading"))
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from packager.base.canonical import LIMIT_BYTES
 from packager.base.digests import digest_of
-from packager.base.errors import InputError, UsageError
+from packager.base.errors import InputError
 from packager.base.files import is_there, read_file, read_text_file
 from packager.store.store import Store
 
@@ -139,14 +139,11 @@ class Place:
         return found
 
     def engine_now(self) -> Engine:
-        """Return the engine that runs commands."""
-        if self.engine != "native":
-            raise UsageError(f"expected the engine native, found {self.engine!r}")
-        from packager.sandbox.native import NativeEngine, prepare_process
+        """Return the engine that runs commands; one that cannot work here says why before anything else happens."""
+        from packager.sandbox.engines import open_engine
 
-        prepare_process()
         self.store().sweep()
-        return NativeEngine()
+        return open_engine(self.engine, self.store_root)
 
     @contextlib.contextmanager
     def engine_early(self) -> Iterator[Engine]:

@@ -86,20 +86,27 @@ def push_suite(place: Place, name: str, *, namespace: str, progress: Progress = 
 def pull_suite(place: Place, reference: str, trust: Trust, *, progress: Progress = silent) -> SuiteState:
     """Pull a suite; by a trust policy, one that is not to be believed or is older does not replace what is here."""
     from packager.api.ship import bare_home
-    from packager.oci.record import format_record
     from packager.oci.reference import parse_reference
     from packager.registry.pull import pull_image
-    from packager.trust.suite import parse_documents
 
     store = place.store()
     parsed = parse_reference(bare_home(reference))
     with store.lease():
         record = pull_image(parsed, store, progress=progress, insecure=place.plain(parsed.registry))
-        documents = read_suite(store, record)
-        roots, index = parse_documents(documents.roots, documents.index)
-        name = index.contents.suite
-        _refuse_disbelieved(place, record, name, trust)
-        store.set_name(SUITES, name, format_record(record))
+        return accept_suite(place, record, trust)
+
+
+def accept_suite(place: Place, record: ImageRecord, trust: Trust) -> SuiteState:
+    """Make a suite's artifact, which is in the store, the suite there; what the trust policy disbelieves is refused."""
+    from packager.oci.record import format_record
+    from packager.trust.suite import parse_documents
+
+    store = place.store()
+    documents = read_suite(store, record)
+    roots, index = parse_documents(documents.roots, documents.index)
+    name = index.contents.suite
+    _refuse_disbelieved(place, record, name, trust)
+    store.set_name(SUITES, name, format_record(record))
     return state_of(roots, index)
 
 

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, TypeAlias
 
 from packager.base.errors import WorldError
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _TAIL_BYTES = 2000
+Started: TypeAlias = "subprocess.Popen[bytes]"
 
 
 @dataclass(frozen=True)

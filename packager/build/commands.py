@@ -74,8 +74,13 @@ def wiring_commands(link: Link) -> tuple[str, ...]:
         options = "--quiet --no-deps --no-build-isolation --no-index --disable-pip-version-check"
         return (f"{pip} -m pip install {options} --editable {producer}",)
     if link.how == "go-replace":
-        work = f"go 1.24\\nuse {checkout(link.consumer)}\\nuse {producer}\\n"
-        return (f"mkdir -p {environment}", f"printf '{work}' > {environment}/go.work")
+        consumer = checkout(link.consumer)
+        replaced = f'"$(sed -n "s/^module //p" {producer}/go.mod)={producer}"'
+        return (
+            f"mkdir -p {environment}",
+            f"cp {consumer}/go.mod {consumer}/go.sum {environment}/",
+            f"XDG_CONFIG_HOME=/tmp/config go mod edit -replace={replaced} {environment}/go.mod",
+        )
     if link.how == "node-modules":
         place = f"{checkout(link.consumer)}/node_modules/{link.producer}"
         return (f"mkdir -p $(dirname {place})", f"ln -sfn {producer} {place}")

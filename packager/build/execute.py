@@ -27,6 +27,7 @@ from packager.oci.entries import CANONICALISER_ID, Kind
 from packager.oci.layer import COMPRESSOR_ID, Layer, open_layer, unpack_layer, write_layer
 from packager.oci.tree import diff_trees, scan_tree
 from packager.sandbox.engine import Command, Streams
+from packager.sandbox.foreign import refuse_foreign
 from packager.sandbox.identity import SANDBOX_ID
 from packager.store.scratch import scratch_folder
 
@@ -266,12 +267,13 @@ class Builder:
             cwd=stage.workdir,
             timeout_s=_STEP_TIMEOUT_S,
         )
+        refuse_foreign(self.platform)
         with self._open(stage) as tree:
             source = fetches.source if fetches is not None else None
             ended = tree.run(command, Streams(log.write, log.write), fetches=source)
             if ended.exit_code != 0:
                 raise self._failure(instruction, log, ended, () if fetches is None else fetches.refused())
-            changed = diff_trees(tree.lower, tree.root, upper=tree.upper)
+            changed = tree.changes()
             return write_layer(changed, self.store) if changed else None
 
     def _failure(self, instruction: Instruction, log: Log, ended: Ended, refused: Iterable[str]) -> PackError:

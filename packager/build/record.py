@@ -13,11 +13,11 @@ from packager.build.causes import REPEATED, likely_cause
 from packager.build.execute import Builder, Fetches
 from packager.build.reproduce import layer_differences
 from packager.lock.crosscheck import cross_check
-from packager.lock.ecosystems import git, web
-from packager.lock.ecosystems.known import PAGES_STAY
+from packager.lock.ecosystems.known import PAGES_STAY, UNLISTED
 from packager.lock.recorder import compare_recordings
 from packager.lock.replay import Replay
 from packager.oci.entries import show_path
+from packager.sandbox.foreign import refuse_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -54,11 +54,16 @@ def replay_fetches(
     for step in sorted(steps):
         here = tuple(row for row in fetches if row.step == step)
         missing = tuple(row for row in absent if row.step == step)
-        rows = [[row.blob.alias, row.blob.key, row.blob.digest, row.media_type] for row in here]
-        gone = [[row.alias, row.key] for row in missing]
-        digest = digest_of(format_canonical({"fetches": rows, "absent": gone}))
-        found[step] = _replayed(digest, Replay(store, here, missing))
+        beside = tuple(row for row in fetches if row.step != step and row.blob.alias in PAGES_STAY)
+        parts = {"fetches": _facts(here), "absent": [[row.alias, row.key] for row in missing]}
+        parts |= {"beside": _facts(beside)} if beside else {}
+        replay = Replay(store, here, missing, beside=beside)
+        found[step] = _replayed(digest_of(format_canonical(parts)), replay)
     return found
+
+
+def _facts(rows: Iterable[LockedFetch]) -> list[list[str]]:
+    return [[row.blob.alias, row.blob.key, row.blob.digest, row.media_type] for row in rows]
 
 
 def _replayed(digest: str, replay: Replay) -> Fetches:
@@ -89,6 +94,7 @@ def record_fetches(
     steps = dependency_steps(instructions)
     if not steps:
         return Recording()
+    refuse_foreign(builder.platform)
     last = max(number for number, found in enumerate(instructions) if found.step in steps)
     part = instructions[: last + 1]
     first, layers = _record(builder, part, steps, new_recorder)
@@ -123,9 +129,7 @@ def _record(
     stage = replace(builder, fetches=sources, fresh=steps).build(instructions)
     fetches = tuple(row for step, recorder in recorders.items() for row in recorder.fetches(step))
     absent = tuple(row for step, recorder in recorders.items() for row in recorder.absent(step))
-    where = tuple(
-        row for recorder in recorders.values() for row in recorder.sources() if row.alias in {git.ALIAS, web.ALIAS}
-    )
+    where = tuple(row for recorder in recorders.values() for row in recorder.sources() if row.alias in UNLISTED)
     return Recording(fetches, absent, where), stage.layers
 
 

@@ -84,8 +84,16 @@ def fetch_command(options: Options, tasks: tuple[str, ...], *, every: bool, plat
     required=True,
     help="The folder that becomes the build context; a folder per task when there are several.",
 )
+@click.option(
+    "--with-fetches",
+    "fetches",
+    is_flag=True,
+    help="Also run the steps that install dependencies, and write what they fetch, with a server: Dockerfile.replay.",
+)
 @click.pass_obj
-def render_command(options: Options, tasks: tuple[str, ...], *, every: bool, platform: str, into: Path) -> None:
+def render_command(
+    options: Options, tasks: tuple[str, ...], *, every: bool, platform: str, into: Path, fetches: bool
+) -> None:
     """Write the Dockerfile and its context, as any engine can build them."""
     from packager import api
 
@@ -93,8 +101,12 @@ def render_command(options: Options, tasks: tuple[str, ...], *, every: bool, pla
     with progress_on_screen(options) as progress:
         for task in chosen:
             folder = into / task if len(chosen) > 1 else into
-            rendered = api.render(options.place(), task, platform=platform, into=folder, progress=progress)
+            place = options.place()
+            rendered = api.render(place, task, platform=platform, into=folder, progress=progress)
             show(options, rendered, f"{task}: {rendered.folder}/Dockerfile and {len(rendered.files)} inputs")
+            if fetches:
+                more = api.render_fetches(place, task, platform=platform, into=folder, progress=progress)
+                show(options, more, f"{task}: {' '.join(more.files) or 'no step fetches anything'}")
 
 
 @click.command("build", epilog="Example: wideswe-pack build --task sentry-trace-001")

@@ -94,12 +94,37 @@ def describe(verdict: Verdict) -> str:
 @_NAMES
 @task_options
 @click.option("--suite", is_flag=True, help="Show instead how much the images here share, task by task and in all.")
+@click.option(
+    "--content-id",
+    "archives",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="ARCHIVE",
+    help="Say which task an image is that another engine built and saved (docker save, OCI archive); repeats.",
+)
 @click.pass_obj
 def inspect_command(
-    options: Options, names: tuple[str, ...], tasks: tuple[str, ...], *, every: bool, suite: bool
+    options: Options,
+    names: tuple[str, ...],
+    tasks: tuple[str, ...],
+    *,
+    every: bool,
+    suite: bool,
+    archives: tuple[Path, ...],
 ) -> None:
-    """Show what an image is made of: ids, layers with their sizes, signatures, grants."""
+    """Show what an image is made of: ids, layers with their sizes, signatures, grants.
+
+    With --content-id, rewrite every layer of a saved image by our rules and show the id of what comes out: for the
+    rendered context of a task it is the environment that `build` reports.
+    """
     from packager import api
+
+    with progress_on_screen(options) as progress:
+        for archive in archives:
+            known = api.recognise(archive, progress=progress)
+            layers = [(str(number), str(diff_id)) for number, diff_id in enumerate(known.diff_ids)]
+            head = f"{known.task}\ncontent id  {known.content_id}\n"
+            show(options, known, head + table(("LAYER", "DIFF ID"), layers))
 
     place = options.place()
     if suite:

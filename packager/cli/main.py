@@ -36,8 +36,8 @@ _VERBS = {
     "push": "carry",
     "pull": "carry",
     "mirror": "carry",
-    "bundle": "carry",
-    "load": "carry",
+    "bundle": "bundle",
+    "load": "bundle",
     "attest": "trust",
     "grant": "trust",
     "open": "trust",
@@ -45,6 +45,7 @@ _VERBS = {
     "secret": "trust",
     "suite": "suite",
     "evaluate": "judge",
+    "report": "report",
     "inspect": "judge",
     "audit": "judge",
     "demo": "judge",
@@ -130,7 +131,12 @@ def _folder(name: str, default: str) -> Path:
     envvar="WIDESWE_PASSWORD_FILE",
     help="File whose first line protects the signing keys (default: WIDESWE_PASSWORD).",
 )
-@click.option("--engine", default="native", show_default=True, help="What runs commands: native.")
+@click.option(
+    "--engine",
+    default="native",
+    show_default=True,
+    help="What runs commands: native, docker, buildah or podman; all give the same image.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Results on standard output as JSON.")
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
 @click.pass_context

@@ -103,6 +103,8 @@ def _decide(expected: ExpectedCases, run: TargetRun, failing: list[str]) -> tupl
     if failing:
         total = len(expected.fail_to_pass) + len(expected.pass_to_pass)
         return Outcome.UNRESOLVED, f"{len(failing)} of {total} expected tests did not pass, first {failing[0]!r}"
+    if run.distrust:
+        return Outcome.UNRESOLVED, run.distrust
     return Outcome.RESOLVED, "every expected test passed"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import secrets
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
@@ -11,9 +12,11 @@ from packager.base.canonical import LIMIT_BYTES
 from packager.base.digests import BLOCK_BYTES, hex_of
 from packager.base.errors import InputError, IntegrityError
 from packager.base.progress import Progress, silent
+from packager.evaluate.controls import plant_all
 from packager.evaluate.expected import parse_expected
+from packager.evaluate.guards import derive_guards
 from packager.evaluate.profile import parse_profile
-from packager.evaluate.run import Session
+from packager.evaluate.run import Control, Session
 from packager.oci.config import parse_config
 from packager.oci.manifest import parse_manifest
 from packager.oci.tar_reader import read_tar
@@ -98,6 +101,8 @@ class Judge:
     engine: Engine
     store: Store
     progress: Progress = silent
+    word: str = ""
+    """What control tests are called, to be told only by tests; else each run has a word of its own."""
 
     def judge(self, image: StoredImage, contents: SealContents, patches: Mapping[str, Patch | None]) -> Verdict:
         """Run the hidden tests over an image with the patches applied, and return the verdict."""
@@ -105,14 +110,18 @@ class Judge:
         names = [target.name for target in profile.targets]
         expected = _expected(contents, names)
         _refuse_strangers(patches, names, contents.task)
+        word = self.word or secrets.token_hex(4)
+        hidden, controlled = plant_all(profile.targets, contents.hidden, expected, word)
         session = Session(
             engine=self.engine,
             layers=image.trees(self.store, progress=self.progress),
             env=dict(pair.partition("=")[::2] for pair in image.config.env),
             profile=profile,
-            hidden=contents.hidden,
+            hidden=hidden,
             store_root=self.store.root,
             progress=self.progress,
+            guards=derive_guards(profile, contents.gold),
+            control=Control(word, controlled),
         )
         given = {name: patches.get(name) for name in names}
         tested = session.run(given)

@@ -18,12 +18,15 @@ from packager.recipe.globs import parse_glob
 from packager.sandbox.engine import Limits
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from packager.recipe.model import Recipe, Target
 
 SCHEMA = "wideswe-evaluation/1"
 _WHERE = "evaluation profile"
 _TEXTS = ("name", "prepare", "run", "workdir", "results", "report")
 _MOST = {"cpus": 4096, "memory_bytes": 1 << 44, "pids": 1 << 22}
+_LATER = {"unprotected"}
 _MOST_SECONDS = 7 * 24 * 3600
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -41,6 +44,8 @@ class TargetProfile:
     timeout_s: float
     env: tuple[tuple[str, str], ...]
     protect: tuple[str, ...]
+    unprotected: tuple[str, ...] = ()
+    """Globs of files that the evaluator's own defaults leave alone; not written where there is none."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +65,17 @@ def profile_of(recipe: Recipe) -> Profile:
 
 def format_profile(profile: Profile) -> bytes:
     """Return a profile as JSON; times are whole seconds."""
-    targets = [
-        {**asdict(target), "timeout_s": int(target.timeout_s), "env": dict(target.env), "protect": list(target.protect)}
-        for target in profile.targets
-    ]
+    targets = [_plain_target(target) for target in profile.targets]
     return format_readable(
         {"schema": SCHEMA, "task": profile.task, "targets": targets, "limits": asdict(profile.limits)}
     )
+
+
+def _plain_target(target: TargetProfile) -> dict[str, object]:
+    """Return one target; what was added to the format later is left out where it says nothing, so that seals stay."""
+    plain = {**asdict(target), "timeout_s": int(target.timeout_s), "env": dict(target.env)}
+    plain |= {key: list(getattr(target, key)) for key in ("protect", "unprotected")}
+    return {key: value for key, value in plain.items() if value or key not in _LATER}
 
 
 def parse_profile(data: bytes) -> Profile:
@@ -89,8 +98,8 @@ def parse_profile(data: bytes) -> Profile:
 
 def _parse_target(value: object, *, where: str) -> TargetProfile:
     item = expect_object(value, where=where)
-    keys = {field.name for field in fields(TargetProfile)}
-    if set(item) != keys:
+    keys = {field.name for field in fields(TargetProfile)} - _LATER
+    if set(item) - _LATER != keys:
         raise InputError(f"expected {', '.join(sorted(keys))}", where=where)
     texts = {key: _text(item[key], where=f"{where}.{key}") for key in _TEXTS}
     if "/" in parse_relative(texts["name"], where=f"{where}.name") or texts["name"] == ".":
@@ -98,13 +107,18 @@ def _parse_target(value: object, *, where: str) -> TargetProfile:
     if texts["workdir"] != ".":
         parse_relative(texts["workdir"], where=f"{where}.workdir")
     env = expect_object(item["env"], where=f"{where}.env")
-    protect = expect_list(item["protect"], where=f"{where}.protect")
     return TargetProfile(
         **texts,
         timeout_s=float(_whole(item["timeout_s"], _MOST_SECONDS, where=f"{where}.timeout_s")),
         env=tuple(sorted((_name(name, where=f"{where}.env"), _text(env[name], where=f"{where}.env")) for name in env)),
-        protect=tuple(parse_glob(_text(glob, where=f"{where}.protect"), where=f"{where}.protect") for glob in protect),
+        protect=_globs(item, "protect", where),
+        unprotected=_globs(item, "unprotected", where),
     )
+
+
+def _globs(item: Mapping[str, object], key: str, where: str) -> tuple[str, ...]:
+    found = expect_list(item.get(key, []), where=f"{where}.{key}")
+    return tuple(parse_glob(_text(glob, where=f"{where}.{key}"), where=f"{where}.{key}") for glob in found)
 
 
 def _text(value: object, *, where: str) -> str:
@@ -137,4 +151,5 @@ def _target(recipe: Recipe, target: Target) -> TargetProfile:
         timeout_s=float(test.timeout_s),
         env=tuple(sorted(dict(test.env).items())),
         protect=tuple(target.protect),
+        unprotected=tuple(target.unprotected or ()),
     )

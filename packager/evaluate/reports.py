@@ -7,7 +7,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from packager.evaluate.readers import read_results
+from packager.evaluate.readers import EXIT_STATUS, read_results, results_of_exit
 from packager.evaluate.results import End, Results, TargetRun
 
 if TYPE_CHECKING:
@@ -24,10 +24,11 @@ def read_report(target: TargetProfile, written: Path, ended: Ended) -> TargetRun
     """Return what a test command and its report say; a report that its exit code contradicts says nothing."""
     if ended.timed_out:
         return TargetRun(End.TIMEOUT, reason=f"not finished after {target.timeout_s:.0f} s")
-    if ended.out_of_memory:
-        return _nothing("more memory than the limit allows")
-    if ended.exit_code >= _KILLED:
-        return _nothing(f"the test command was killed (exit code {ended.exit_code})")
+    if ended.out_of_memory or ended.exit_code >= _KILLED:
+        killed = f"the test command was killed (exit code {ended.exit_code})"
+        return _nothing("more memory than the limit allows" if ended.out_of_memory else killed)
+    if target.results == EXIT_STATUS:
+        return TargetRun(End.FINISHED, results_of_exit(ended.exit_code))
     found = _read(written)
     if found is None:
         return _nothing(f"no report was written (exit code {ended.exit_code})")

@@ -92,10 +92,13 @@ class Gathering:
         if len(self._statuses) == _MOST_RESULTS:
             raise InputError(f"expected at most {_MOST_RESULTS} results in a report")
         name = _SURROGATES.sub("\ufffd", name)
-        number = self._counts.get(name, 0)
+        if name not in self._statuses:
+            self._statuses[name] = status
+            return
+        number = self._counts.get(name, 1)
         while True:
             number += 1
-            numbered = name if number == 1 else f"{name}::#{number}"
+            numbered = f"{name}::#{number}"
             if numbered not in self._statuses:
                 break
         self._counts[name] = number
@@ -123,8 +126,12 @@ class End(enum.Enum):
 
 @dataclass(frozen=True)
 class TargetRun:
-    """What happened to one target; `reason` explains every end but FINISHED."""
+    """What happened to one target; `reason` explains every end but FINISHED.
+
+    `distrust` says why results that would resolve the target do not.
+    """
 
     end: End = End.FINISHED
     results: Results = field(default_factory=Results)
     reason: str = ""
+    distrust: str = ""

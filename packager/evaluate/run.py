@@ -1,12 +1,14 @@
 """Runs the tests of a task over its image: patches, hidden tests, prepare, test; reports come back as values.
 
-Every run has a fresh file system. Protected files and hidden tests are written after the patch, and once more after the
-prepare commands, which run code that the patch can change. Then every target is tested in a file system of its own over
-what was prepared, so that no target's tests touch another's; its report lies in a folder that nothing saw before.
+Every target has a fresh file system of its own over the image and over what the targets before it, its producers, made
+of theirs when they were prepared (but for its own checkout). Guarded files and hidden tests are written after the
+patch, and once more after the prepare commands, which run code that the patch can change. The tests then run over that,
+so that no target's tests touch another's; the report lies in a folder that nothing saw before.
 """
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -14,10 +16,11 @@ from typing import TYPE_CHECKING
 from packager.base.errors import InputError, WorldError
 from packager.base.log import Log
 from packager.base.progress import Event, Progress, silent
+from packager.evaluate.controls import take_out
 from packager.evaluate.predictions import Patch
 from packager.evaluate.reports import REPORT_LIMIT_BYTES, read_report
 from packager.evaluate.results import End, Results, TargetRun
-from packager.evaluate.workspace import Workspace
+from packager.evaluate.workspace import Workspace, keep_out
 from packager.sandbox.engine import Bind, Command, Streams
 from packager.sandbox.identity import ROOM_IN_TREE
 from packager.store.scratch import scratch_folder
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from packager.evaluate.guards import Guard
     from packager.evaluate.profile import Profile, TargetProfile
     from packager.evaluate.workspace import HiddenFiles
     from packager.sandbox.engine import Engine, Tree
@@ -47,6 +51,14 @@ class Tested:
 
 
 @dataclass(frozen=True)
+class Control:
+    """The word that control tests carry in this run, and the targets whose hidden tests have one."""
+
+    word: str = ""
+    targets: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
 class Session:
     """What all runs over one image share; `layers` are unpacked, lowest first, without the seal."""
 
@@ -57,85 +69,93 @@ class Session:
     hidden: Mapping[str, HiddenFiles]
     store_root: Path
     progress: Progress = field(default=silent)
+    guards: Mapping[str, Guard] = field(default_factory=dict)
+    control: Control = field(default_factory=Control)
 
     def run(self, patches: Mapping[str, Patch | None]) -> dict[str, Tested]:
         """Apply the patches and run every target's tests; a target without a patch in the mapping is not patched.
 
         A patch of None says that there is none: its target is not run.
         """
-        with scratch_folder(self.store_root) as scratch, self.engine.open_tree(self.layers, scratch=scratch) as tree:
-            return _Run(self, tree, scratch, patches).outcome()
+        with scratch_folder(self.store_root) as scratch, contextlib.ExitStack() as trees:
+            return _Run(self, trees, scratch, patches).outcome()
 
 
 class _Run:
-    """One run in one tree."""
+    """One run; `_layers` grows by what each target leaves for those after it."""
 
-    def __init__(self, session: Session, tree: Tree, scratch: Path, patches: Mapping[str, Patch | None]) -> None:
+    def __init__(
+        self, session: Session, trees: contextlib.ExitStack, scratch: Path, patches: Mapping[str, Patch | None]
+    ) -> None:
         self._session = session
-        self._tree = tree
-        self._workspace = Workspace(tree)
+        self._trees = trees
         self._scratch = scratch
         self._patches = patches
-        self._done: dict[str, Tested] = {}
+        self._layers = [*session.layers]
 
     def outcome(self) -> dict[str, Tested]:
+        """Take the targets in order, producers before consumers."""
         targets = self._session.profile.targets
-        for target in targets:
-            self._patch(target)
-        self._restore()
-        prepares = [target for target in targets if target.prepare]
-        for target in prepares:
-            self._prepare(target)
-        if prepares:
-            self._restore()
-        for target in targets:
-            if target.name not in self._done:
-                self._done[target.name] = self._test_apart(target)
-        return {target.name: self._done[target.name] for target in targets}
+        return {one.name: self._evaluate(one, targets[number + 1 :]) for number, one in enumerate(targets)}
 
-    def _restore(self) -> None:
-        """Put protected files and hidden tests in place; what stands in the way of that passes nothing."""
-        for target in self._session.profile.targets:
-            try:
-                self._workspace.protect(target.name, target.protect)
-                self._workspace.place(target.name, self._session.hidden.get(target.name, {}))
-            except InputError as error:
-                reason = f"its tests cannot be put in place: {error}"
-                self._done.setdefault(target.name, Tested(TargetRun(End.FINISHED, Results(reason=reason), reason)))
+    def _evaluate(self, target: TargetProfile, later: tuple[TargetProfile, ...]) -> Tested:
+        """Patch, prepare and test one target, and leave its tree to the later ones."""
+        patch = self._patches.get(target.name, NO_CHANGE)
+        if patch is None:
+            return Tested(TargetRun(End.NO_PATCH, reason="no patch for this target"))
+        tree = self._trees.enter_context(self._session.engine.open_tree(self._layers, scratch=self._scratch))
+        done = self._make_ready(target, Workspace(tree), patch)
+        upper = tree.upper  # some engines make it when they are asked
+        keep_out(upper, [other.name for other in later])
+        self._layers.append(upper)
+        return done or self._test_apart(target)
+
+    def _make_ready(self, target: TargetProfile, workspace: Workspace, patch: Patch) -> Tested | None:
+        """Patch and prepare a target; return what became of it if it cannot be tested."""
+        try:
+            workspace.apply(target.name, patch)
+        except InputError as error:
+            return Tested(TargetRun(End.PATCH_REFUSED, reason=str(error)))
+        try:
+            self._restore(target, workspace, prepared=False)
+            if target.prepare:
+                done = self._prepare(target, workspace.tree)
+                if done is not None:
+                    return done
+                self._restore(target, workspace, prepared=True)
+        except InputError as error:
+            return _nothing(f"its tests cannot be put in place: {error}")
+        return None
+
+    def _restore(self, target: TargetProfile, workspace: Workspace, *, prepared: bool) -> None:
+        """Put guarded files and hidden tests in place; what stands in the way of that is an InputError."""
+        guard = self._session.guards.get(target.name)
+        if guard is not None:
+            workspace.restore(target.name, guard, prepared=prepared)
+        workspace.protect(target.name, target.protect)
+        workspace.place(target.name, self._session.hidden.get(target.name, {}))
 
     def _test_apart(self, target: TargetProfile) -> Tested:
-        """Test a target over what was prepared; nothing writes to the tree below meanwhile."""
-        layers = [*self._session.layers, self._tree.upper]
+        """Test a target over what was prepared; nothing writes to the trees below meanwhile."""
         try:
-            with self._session.engine.open_tree(layers, scratch=self._scratch) as tree:
+            with self._session.engine.open_tree(self._layers, scratch=self._scratch) as tree:
                 return self._test(target, tree)
         except WorldError as error:
             return Tested(TargetRun(End.INFRA, reason=str(error)))
 
-    def _patch(self, target: TargetProfile) -> None:
-        patch = self._patches.get(target.name, NO_CHANGE)
-        if patch is None:
-            self._done[target.name] = Tested(TargetRun(End.NO_PATCH, reason="no patch for this target"))
-            return
-        try:
-            self._workspace.apply(target.name, patch)
-        except InputError as error:
-            self._done[target.name] = Tested(TargetRun(End.PATCH_REFUSED, reason=str(error)))
-
-    def _prepare(self, target: TargetProfile) -> None:
-        if target.name in self._done:
-            return
+    def _prepare(self, target: TargetProfile, tree: Tree) -> Tested | None:
         self._session.progress(Event("evaluate", message=f"preparing {target.name}"))
         log = Log(self._session.progress, f"{target.name}/prepare")
         timeout_s = min(PREPARE_TIMEOUT_S, PREPARE_FACTOR * target.timeout_s)
         step = self._command(target, target.prepare, timeout_s=timeout_s)
-        ended = self._tree.run(step, Streams(log.write, log.write))
-        if ended.exit_code != 0:
-            reason = f"prepare ended with exit code {ended.exit_code}"
-            if ended.timed_out:
-                reason = f"prepare: not finished after {timeout_s:.0f} s"
-            end = End.TIMEOUT if ended.timed_out else End.FINISHED
-            self._done[target.name] = Tested(TargetRun(end, Results(reason=reason), reason), ended.seconds, log.tail())
+        ended = tree.run(step, Streams(log.write, log.write))
+        if ended.exit_code == 0:
+            return None
+        reason = f"prepare ended with exit code {ended.exit_code}"
+        if ended.timed_out:
+            reason = f"prepare: not finished after {timeout_s:.0f} s"
+        end = End.TIMEOUT if ended.timed_out else End.FINISHED
+        return Tested(TargetRun(end, Results(reason=reason), reason), ended.seconds, log.tail())
 
     def _test(self, target: TargetProfile, tree: Tree) -> Tested:
         self._session.progress(Event("evaluate", message=f"testing {target.name}"))
@@ -153,7 +173,18 @@ class _Run:
         except WorldError as error:
             return Tested(TargetRun(End.INFRA, reason=str(error)), log=log.tail())
         written = folder / "stdout" if target.report == "stdout" else shared / "report"
-        return Tested(read_report(target, written, ended), ended.seconds, log.tail())
+        run = self._doubted(target, tree, read_report(target, written, ended))
+        return Tested(run, ended.seconds, log.tail())
+
+    def _doubted(self, target: TargetProfile, tree: Tree, run: TargetRun) -> TargetRun:
+        """Return a run as far as it can be believed."""
+        if not run.results.statuses:
+            return run
+        altered = Workspace(tree).altered(target.name, self._session.hidden.get(target.name, {}))
+        if altered:
+            return _nothing(f"a hidden test was changed while the tests ran: {altered}").run
+        control = self._session.control
+        return take_out(run, control.word) if target.name in control.targets else run
 
     def _command(self, target: TargetProfile, script: str, *, timeout_s: float, report: Path | None = None) -> Command:
         env = {**self._session.env, **dict(target.env)}
@@ -169,6 +200,10 @@ class _Run:
             limits=self._session.profile.limits,
             binds=binds,
         )
+
+
+def _nothing(reason: str) -> Tested:
+    return Tested(TargetRun(End.FINISHED, Results(reason=reason), reason))
 
 
 class Both:

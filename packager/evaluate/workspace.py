@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from packager.base.errors import InputError
+from packager.evaluate.sections import ABSENT, EVERYWHERE
 from packager.evaluate.trees import DirectoryTree, Kind, join, shown
 from packager.recipe.globs import matches_any
+from packager.store.trees import remove_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from packager.evaluate.guards import Guard
     from packager.evaluate.predictions import Patch
     from packager.sandbox.engine import Tree
 
@@ -22,6 +26,7 @@ HiddenFiles = Mapping[str, tuple[int, bytes]]
 _SYMLINK_MODE = 0o120000
 _GIT = b".git"
 _MOST_PARTS = 256
+_READABLE = (Kind.FILE, Kind.PROGRAM)
 
 
 class Workspace:
@@ -55,6 +60,29 @@ class Workspace:
                 if kind is not None and not _is_same(files, path, kind, content):
                     put(files, path, content, kind)
 
+    def restore(self, target: str, guard: Guard, *, prepared: bool) -> None:
+        """Make guarded files what they are in the image, of those that were changed since."""
+        files_of = (self.tree.lower, self.tree.root)
+        written = self.tree.upper / "workspace" / target
+        if not written.is_dir():
+            return  # nobody wrote anything
+        with contextlib.ExitStack() as held:
+            before, files = (held.enter_context(DirectoryTree(_checkout(root, target))) for root in files_of)
+            upper = held.enter_context(DirectoryTree(written))
+            for path in sorted(set(_changed(upper, before, files))):
+                name = path.decode("utf-8", "surrogateescape")
+                section = None if prepared else guard.section(name)
+                if guard.covers(name, prepared=prepared) or (section and _differs(before, files, path, section)):
+                    _put_back(before, files, path)
+
+    def altered(self, target: str, hidden: HiddenFiles) -> str:
+        """Return the first hidden file that is not what was placed, or nothing."""
+        try:
+            with DirectoryTree(_checkout(self.tree.root, target)) as files:
+                return next((name for name in sorted(hidden) if not _is_placed(files, name, hidden[name])), "")
+        except InputError:
+            return f"/workspace/{target}"
+
     def place(self, target: str, hidden: HiddenFiles) -> None:
         """Write hidden files over the checkout."""
         with DirectoryTree(_checkout(self.tree.root, target)) as files:
@@ -75,6 +103,17 @@ def put(files: DirectoryTree, path: bytes, content: bytes, kind: Kind) -> None:
     files.write(path, content, kind)
 
 
+def keep_out(upper: Path, targets: list[str]) -> None:
+    """Forget what was written to the checkouts of other targets, so that a prepared tree can lie below theirs."""
+    place = upper / "workspace"
+    for name in targets if place.is_dir() and not place.is_symlink() else ():
+        found = place / name
+        if found.is_dir() and not found.is_symlink():
+            remove_tree(found)
+        else:
+            found.unlink(missing_ok=True)
+
+
 def _checkout(root: Path, target: str) -> Path:
     path = root / "workspace" / target
     if path.is_symlink() or not path.is_dir() or path.parent.is_symlink():
@@ -86,6 +125,57 @@ def _kind(mode: int) -> Kind:
     if mode == _SYMLINK_MODE:
         return Kind.SYMLINK
     return Kind.PROGRAM if mode & 0o100 else Kind.FILE
+
+
+def _is_placed(files: DirectoryTree, name: str, wanted: tuple[int, bytes]) -> bool:
+    path = name.encode("utf-8", "surrogateescape")
+    found, is_link = files.look(path), _kind(wanted[0]) is Kind.SYMLINK
+    return found in (*_READABLE, Kind.SYMLINK) and (found is Kind.SYMLINK) == is_link and files.read(path) == wanted[1]
+
+
+def _changed(upper: DirectoryTree, before: DirectoryTree, files: DirectoryTree) -> Iterator[bytes]:
+    """Yield every path that is no folder and may not be what it was: what was written, and what that hides."""
+    waiting = [b""]
+    while waiting:
+        place = waiting.pop()
+        if place.count(b"/") >= _MOST_PARTS:
+            raise InputError(f"folders are nested deeper than {_MOST_PARTS}", where=f"{shown(place)[:80]}…")
+        written = upper.names(place)
+        is_old = not place or before.look(place) is Kind.DIRECTORY
+        is_there = not place or files.look(place) is Kind.DIRECTORY
+        here = set(files.names(place)) if is_there else set()
+        gone = {name for name in before.names(place) if name not in here} if is_old else set()
+        for path in [join(place, name) for name in {*written, *gone} if join(place, name) != _GIT]:
+            if upper.look(path) is Kind.DIRECTORY:
+                waiting.append(path)
+            if before.look(path) is not Kind.DIRECTORY:
+                yield path
+            elif files.look(path) is not Kind.DIRECTORY:
+                yield path
+                yield from _walk(before, path)
+
+
+def _differs(before: DirectoryTree, files: DirectoryTree, path: bytes, section: Callable[[bytes], object]) -> bool:
+    if (
+        before.look(path) is None
+        and b"/" in path
+        and path.rpartition(b"/")[2].decode(errors="replace") not in EVERYWHERE
+    ):
+        return False
+    old, new = (one.read(path) if one.look(path) in _READABLE else ABSENT for one in (before, files))
+    if files.look(path) is Kind.SYMLINK:
+        return True
+    return old != new and section(old) != section(new)
+
+
+def _put_back(before: DirectoryTree, files: DirectoryTree, path: bytes) -> None:
+    kind = before.look(path)
+    if kind in _READABLE or kind is Kind.SYMLINK:
+        content = before.read(path)
+        if not _is_same(files, path, kind, content):
+            put(files, path, content, kind)
+    elif files.look(path) not in (None, Kind.DIRECTORY):
+        files.delete(path)
 
 
 def _is_named(globs: tuple[str, ...], path: bytes) -> bool:

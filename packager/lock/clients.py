@@ -15,6 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from packager.base.errors import InputError, WorldError
 from packager.base.processes import Surroundings, find_program, run
+from packager.lock import client_settings
 from packager.lock.apt_sources import choose_source, read_sources
 
 if TYPE_CHECKING:
@@ -32,7 +33,19 @@ _CA_FILES = (
     "etc/ssl/ca-bundle.pem",
     "etc/ssl/cert.pem",
 )
-_CLIENTS = {"pypi": "pip", "npm": "npm", "goproxy": "go", "debian": "apt", "crates": "cargo", "rustdist": "rustup"}
+_CLIENTS = {
+    "crates": "cargo",
+    "debian": "apt",
+    "goproxy": "go",
+    "gradleplugins": "gradle",
+    "maven": "mvn",
+    "npm": "npm",
+    "nuget": "nuget",
+    "packagist": "composer",
+    "pypi": "pip",
+    "rubygems": "gem",
+    "rustdist": "rustup",
+}
 _PATIENCE = Surroundings(timeout_s=60)
 
 
@@ -97,6 +110,11 @@ class Clients:
             "npm": self._find_npm,
             "goproxy": self._find_goproxy,
             "debian": self._find_debian,
+            "maven": self._find_maven,
+            "gradleplugins": self._find_gradle_plugins,
+            "rubygems": self._find_rubygems,
+            "packagist": self._find_packagist,
+            "nuget": self._find_nuget,
             "crates": self._find_crates,
             "rustdist": self._find_rustdist,
         }
@@ -134,6 +152,28 @@ class Clients:
 
     def _find_debian(self) -> str | None:
         return choose_source(read_sources(self._root / "etc/apt"), self.suite).uri
+
+    def _find_maven(self) -> str | None:
+        settings = (self._home() / ".m2/settings.xml", self._root / "etc/maven/settings.xml")
+        return client_settings.maven_repository(settings, self.environment)
+
+    def _find_gradle_plugins(self) -> str | None:
+        named = self.environment.get("GRADLE_USER_HOME")
+        return client_settings.gradle_plugin_repository(Path(named) if named else self._home() / ".gradle")
+
+    def _find_rubygems(self) -> str | None:
+        mirror = self.environment.get("BUNDLE_MIRROR__ALL")
+        return mirror or client_settings.gem_source(self._home() / ".gemrc", self._ask(["gem", "sources"]))
+
+    def _find_packagist(self) -> str | None:
+        named = self.environment.get("COMPOSER_HOME")
+        said = self._ask(["composer", "config", "--global", "repositories"])
+        home = Path(named) if named else self._home() / ".config/composer"
+        return client_settings.composer_repository(home, said)
+
+    def _find_nuget(self) -> str | None:
+        places = (".nuget/NuGet/NuGet.Config", ".config/NuGet/NuGet.Config")
+        return client_settings.nuget_source([self._home() / place for place in places])
 
     def _find_crates(self) -> str | None:
         """Let cargo look for a crate behind a proxy that is not there: it says which index it could not reach."""

@@ -44,20 +44,22 @@ class _Checker:
         self.faults: set[str] = set()
 
     def check(self, fetch: LockedFetch) -> LockedFetch:
-        """Compare one artifact with every promise about it."""
-        ecosystem = self._ecosystems.get(fetch.blob.alias)
-        if ecosystem is None:
-            return fetch
-        promises = self._promises[fetch.blob.alias].get(ecosystem.subject(fetch.blob.key), [])
-        for promise in promises:
+        """Compare one artifact with every promise about it; a plain download may be in anybody's lock file."""
+        own = self._ecosystems.get(fetch.blob.alias)
+        subject = fetch.blob.key if own is None else own.subject(fetch.blob.key)
+        asked = self._ecosystems.values() if own is None else (own,)
+        found = [(one, promise) for one in asked for promise in self._promises[one.alias].get(subject, [])]
+        for ecosystem, promise in found:
             self._compare(promise, fetch, ecosystem)
-        return replace(fetch, origin="lock") if promises else fetch
+        purl = next((promise.purl for _, promise in found if promise.purl), fetch.purl)
+        vouched = any(promise.expected for _, promise in found)
+        return replace(fetch, purl=purl, origin="lock" if vouched else fetch.origin)
 
     def _compare(self, promise: Promise, fetch: LockedFetch, ecosystem: Ecosystem) -> None:
         path = self._store.path(fetch.blob.digest)
         algorithms = sorted({algorithm_of(value) for value in promise.expected})
         found = {ecosystem.measure(path, algorithm) for algorithm in algorithms}
-        if not found & promise.expected:
+        if promise.expected and not found & promise.expected:
             expected = " or ".join(sorted(promise.expected)[:3])
             measured = ", ".join(sorted(found))
             name = f"{fetch.blob.alias} {fetch.blob.key}"

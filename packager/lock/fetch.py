@@ -6,6 +6,7 @@ from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from packager.base.digests import hex_of
 from packager.base.errors import IntegrityError, WorldError
 from packager.base.progress import Event, silent
 from packager.lock.ecosystems import git
@@ -99,6 +100,12 @@ class _Fetcher:
             self._sources.setdefault((source.alias, source.key), []).append(source.url)
 
     def fetch(self, blob: LockedBlob) -> None:
+        """Fetch one artifact, unless another process is at it: then wait and take what it got."""
+        with self._store.lock(f"fetch-{hex_of(blob.digest)}"):
+            if not self._store.has(blob.digest, blob.size):
+                self._fetch(blob)
+
+    def _fetch(self, blob: LockedBlob) -> None:
         """Try each address; the last refusal that is not mere absence is what a person must see."""
         ecosystem = self._ecosystems.get(blob.alias)
         canonical = None if ecosystem is None else ecosystem.canonical(blob.key)

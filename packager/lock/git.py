@@ -278,7 +278,7 @@ class GitRepository:
             if history == "ancestors":
                 write_pack(reader, reached, reader.read_many(reached.commits), folder)
             else:
-                data = _snapshot(commits[0].tree)
+                data = snapshot_of(commits[0].tree)
                 raw = RawObject(object_id("commit", data), "commit", len(data), io.BytesIO(data))
                 write_pack(reader, reached, [raw], folder)
 
@@ -309,10 +309,11 @@ def _pack_entries(git: bytes, files: Iterable[Path]) -> list[Entry]:
 
 def snapshot_id(tree: ObjectId) -> ObjectId:
     """Return the id of the parentless commit that stands for a tree where history is left out."""
-    return object_id("commit", _snapshot(tree))
+    return object_id("commit", snapshot_of(tree))
 
 
-def _snapshot(tree: ObjectId) -> bytes:
+def snapshot_of(tree: ObjectId) -> bytes:
+    """Return the parentless commit that stands for a tree where history is left out."""
     return _SNAPSHOT.format(tree=tree).encode()
 
 

@@ -26,12 +26,23 @@ UNKNOWN = 599
 
 
 class Replay:
-    """A FetchSource over the fetches of one step; what it was asked for in vain is kept for the error message."""
+    """A FetchSource over the fetches of one step; what it was asked for in vain is kept for the error message.
 
-    def __init__(self, store: Store, fetches: Iterable[LockedFetch], absent: Iterable[AbsentFetch]) -> None:
+    What other steps fetched (`beside`) is not served but listed: a client finds it where an earlier step left it.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        fetches: Iterable[LockedFetch],
+        absent: Iterable[AbsentFetch],
+        *,
+        beside: Iterable[LockedFetch] = (),
+    ) -> None:
         self._store = store
         self._ecosystems = make_ecosystems()
         self._fetches = {(fetch.blob.alias, fetch.blob.key): fetch for fetch in fetches}
+        self._listed = {(fetch.blob.alias, fetch.blob.key): fetch for fetch in beside} | self._fetches
         self._git = GitReplay(store, self._fetches.values())
         self._absent = {(row.alias, row.key) for row in absent}
         self._verified: set[str] = set()
@@ -87,20 +98,25 @@ class Replay:
         return None
 
     def _from_lock(self, ecosystem: Ecosystem, asked: Asked, request: Request) -> Answer | None:
-        if asked.sort is Sort.ARTIFACT or (ecosystem.alias, asked.key) in self._absent:
+        if asked.sort is Sort.ARTIFACT:
             return self._locked(ecosystem.alias, asked.key)
-        shelf = ecosystem.shelf(asked)
-        held = [
-            Held(key, fetch.blob.digest, fetch.blob.size, self._store.path(fetch.blob.digest))
-            for (alias, key), fetch in sorted(self._fetches.items())
-            if alias == ecosystem.alias and shelf in {WHOLE, ecosystem.shelf(Asked(Sort.ARTIFACT, key))}
-        ]
+        held = self._held(ecosystem, ecosystem.shelf(asked))
+        is_absent = (ecosystem.alias, asked.key) in self._absent
+        if is_absent and not any((ecosystem.alias, one.key) not in self._fetches for one in held):
+            return _ABSENT
         alias_host = request.host == f"{ecosystem.alias}{ALIAS_SUFFIX}"
         if not held and not (ecosystem.always_lists and alias_host):
             return None
         for one in held:
-            self._verify(self._fetches[ecosystem.alias, one.key])
+            self._verify(self._listed[ecosystem.alias, one.key])
         return ecosystem.render(asked, request, held)
+
+    def _held(self, ecosystem: Ecosystem, shelf: str) -> list[Held]:
+        return [
+            Held(key, fetch.blob.digest, fetch.blob.size, self._store.path(fetch.blob.digest))
+            for (alias, key), fetch in sorted(self._listed.items())
+            if alias == ecosystem.alias and shelf in {WHOLE, ecosystem.shelf(Asked(Sort.ARTIFACT, key))}
+        ]
 
     def _locked(self, alias: str, key: str) -> Answer | None:
         fetch = self._fetches.get((alias, key))

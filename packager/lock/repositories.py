@@ -11,6 +11,7 @@ from packager.base.errors import InputError, IntegrityError
 from packager.lock.git import GitRepository, GitSources, History, snapshot_id
 from packager.lock.git_dependencies import open_packs
 from packager.lock.git_objects import parse_object_id
+from packager.lock.git_reduce import reduce_commit
 from packager.lock.git_tree import Pins
 from packager.lock.model import LockedRepo, LockedShare
 
@@ -84,7 +85,14 @@ class Repositories:
         """Return the checkout as the recipe's own source gives it."""
         source = self._named[name]
         history, shared = _history_of(source)
-        return Checkout(self.repository(name), source.commit, history, shared)
+        repository, commit = self.repository(name), source.commit
+        if source.leave_out:
+            commit = reduce_commit(repository, commit, source.leave_out)
+        return Checkout(repository, commit, history, shared)
+
+    def base(self, name: str) -> str:
+        """Return the commit that the recipe names."""
+        return self._named[name].commit
 
     def locked(self, repo: LockedRepo) -> Checkout:
         """Return the checkout that the lock pins: from its pack if the store has it, else from the recipe's source."""
@@ -130,7 +138,7 @@ def lock_repositories(repositories: Repositories, store: Store, *, targets: Iter
         digest, size = store.put_file(checkout.pack())
         role = "target" if name in graded else "context"
         tree = checkout.repository.commit(checkout.commit).tree
-        rows.append(LockedRepo(role, name, checkout.commit, tree, digest, size, _lock_share(checkout, store)))
+        rows.append(LockedRepo(role, name, repositories.base(name), tree, digest, size, _lock_share(checkout, store)))
     return tuple(rows)
 
 

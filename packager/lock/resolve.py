@@ -55,10 +55,16 @@ class Resolver:
 
     def resolve(self, recipe: Recipe) -> Lock:
         """Return a lock of everything that needs no recording; git packs and the answer are in the store afterwards."""
+        if self.platform not in recipe.platforms:
+            raise InputError(
+                f"expected one of the recipe's platforms, {', '.join(recipe.platforms)}; found {self.platform}",
+                where=recipe.id,
+                hint="add it to `platforms` in the recipe",
+            )
         self.progress(Event("lock", message="reading repositories"))
         repos = lock_repositories(self.repositories, self.store, targets=[target.name for target in recipe.targets])
-        contexts = {context.name: self.repositories.original(context.name) for context in recipe.contexts}
-        times = {name: found.repository.commit_time(found.commit) for name, found in contexts.items()}
+        contexts = {context.name: self.repositories.repository(context.name) for context in recipe.contexts}
+        times = {name: found.commit_time(self.repositories.base(name)) for name, found in contexts.items()}
         refuse_young(recipe, times)
         answer = read_answer(recipe, self.repositories)
         keep_answer(answer, self.store)

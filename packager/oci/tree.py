@@ -15,7 +15,7 @@ from packager.oci.dropped import DROPPED, NOTHING_DROPPED, Dropped
 from packager.oci.entries import WHITEOUT_PREFIX, Entry, InOrder, Kind, missing_ancestors, show_path, sort_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 MAX_FILE_BYTES = 64 << 30
 """No layer with a larger file could be unpacked again (unpack.DEFAULT_LIMIT)."""
@@ -66,6 +66,34 @@ def diff_trees(lower: Path | None, merged: Path, *, upper: Path | None = None) -
     else:
         comparison.compare_upper(os.fsencode(upper), b"", hidden=False)
     return comparison.result()
+
+
+def scan_unpacked(layer: Path, below: Sequence[Path]) -> list[Entry]:
+    """Return every entry of an unpacked layer in overlayfs form, deletions included; `below` lies under it.
+
+    An opaque directory becomes deletions of all names that the layers below have there.
+    """
+    root = os.fsencode(layer)
+    links: dict[tuple[int, int], bytes] = {}
+    found: list[Entry] = []
+    for node in _walk(root, b"", NOTHING_DROPPED):
+        if _is_overlay_whiteout(node.status):
+            found.append(Entry(node.path, Kind.WHITEOUT))
+            continue
+        found.append(_entry_of(node, node.place, links))
+        if stat.S_ISDIR(node.status.st_mode) and _is_opaque(node.place):
+            found.extend(_hidden_below(node, below))
+    return sorted(found, key=sort_key)
+
+
+def _hidden_below(node: _Node, below: Sequence[Path]) -> Iterator[Entry]:
+    names: set[bytes] = set()
+    for layer in below:
+        place = os.fsencode(layer) + b"/" + node.path
+        if os.path.isdir(place) and not os.path.islink(place):  # noqa: PTH112, PTH114 - paths are bytes
+            names.update(os.listdir(place))  # noqa: PTH208
+    for name in sorted(names - set(os.listdir(node.place))):  # noqa: PTH208
+        yield Entry(node.path + b"/" + name, Kind.WHITEOUT)
 
 
 class _Comparison:

@@ -155,6 +155,9 @@ def _commit_faults(plain: Mapping[str, Any]) -> Iterator[Fault]:
         place = secret.get(text(one, "commit") or "")
         if place is not None and not place.startswith(f"{format_key(key)}."):
             yield Fault((*key, "commit"), f"this commit is the answer at {place}", "a checkout must not hold gold")
+        if one.get("leave_out") and one.get("history", "none" if key[0] == "contexts" else "ancestors") != "none":
+            hint = "write history: none; older commits would hold the files"
+            yield Fault((*key, "leave_out"), "files can be left out only where history is none", hint)
 
 
 def _target_faults(plain: Mapping[str, Any]) -> Iterator[Fault]:

@@ -53,7 +53,22 @@ from packager.recipe.fields import (
 
 SCHEMA = "wideswe-recipe/1"
 
-ResultKind = Literal["junit-xml", "gotest-json", "tap"]
+ResultKind = Literal[
+    "junit-xml",
+    "gotest-json",
+    "tap",
+    "cargo-text",
+    "dart-json",
+    "django-text",
+    "exit-status",
+    "jest-json",
+    "libtest-json",
+    "prove",
+    "trx",
+    "unittest-text",
+    "vitest-json",
+]
+_IN_FILES = frozenset({"junit-xml", "jest-json", "trx", "vitest-json"})
 Report = Literal["stdout", "file"]
 HistoryKind = Literal["none", "ancestors"]
 How = Literal["pip-editable", "go-replace", "node-modules", "checkout"]
@@ -153,7 +168,7 @@ History = Annotated[
 
 
 class TargetTests(_Value):
-    """How the tests run; without `report`, JUnit XML is read from $WIDESWE_REPORT and the others from stdout."""
+    """How the tests run; without `report`, XML and whole JSON are read from $WIDESWE_REPORT, the others from stdout."""
 
     run: Command
     workdir: Workdir = "."
@@ -165,13 +180,15 @@ class TargetTests(_Value):
     @property
     def reads_stdout(self) -> bool:
         """Whether the results are what the command writes to its standard output."""
-        return self.results != "junit-xml" if self.report is None else self.report == "stdout"
+        return self.results not in _IN_FILES if self.report is None else self.report == "stdout"
 
 
 class Target(_Value):
     """A repository that must be changed and is graded; it stands at /workspace/<name>.
 
-    `empty_submodules` are paths of submodules that stay empty, as in a clone that does not ask for them.
+    `empty_submodules` are paths of submodules that stay empty, as in a clone that does not ask for them; `leave_out`
+    are files, large and of no use here, that the checkout goes without (only with `history: none`); `unprotected` are
+    files that a patch may change although the evaluator guards files of such names by default.
     """
 
     name: Name
@@ -182,12 +199,14 @@ class Target(_Value):
     hidden: Hidden
     history: History = "ancestors"
     empty_submodules: Globs = ()
+    leave_out: Globs | None = None
     toolchain: Toolchain = Toolchain()
     manifests: Globs = ()
     dependencies: tuple[Command, ...] = ()
     prepare: tuple[Command, ...] = ()
     test: TargetTests
     protect: Globs = ()
+    unprotected: Globs | None = None
 
 
 class Context(_Value):
@@ -199,10 +218,15 @@ class Context(_Value):
     commit: Commit
     history: HistoryKind = "none"
     empty_submodules: Globs = ()
+    leave_out: Globs | None = None
 
 
 class Link(_Value):
-    """How a consumer is wired to a producer's checkout; `check` proves that it loads the checkout."""
+    """How a consumer is wired to a producer's checkout; `check` proves that it loads the checkout.
+
+    `go-replace` makes a go.mod and go.sum in the environment's folder; the consumer's commands and tests use them with
+    GOFLAGS="-mod=mod -modfile=FOLDER/go.mod", and its own files stay as they are.
+    """
 
     consumer: Name
     producer: Name

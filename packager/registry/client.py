@@ -6,7 +6,6 @@ import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import urljoin
 
 from packager.base.canonical import LIMIT_BYTES, parse_json
 from packager.base.digests import Digest, digest_of, parse_digest
@@ -17,7 +16,7 @@ from packager.registry.auth import Authorizer
 from packager.registry.credentials import find_credentials
 from packager.registry.exchange import Call, Exchange, StatusError
 from packager.registry.http import HttpDoor, Pacing
-from packager.registry.origins import origin_of, registry_origin
+from packager.registry.origins import join_url, origin_of, registry_origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,6 +29,7 @@ DOCUMENT_TYPES = (*MANIFEST_TYPES, *INDEX_TYPES)
 _NEXT = re.compile(r"<([^<>\s]+)>\s*;[^,]*\brel=\"?next\"?")
 _REPOSITORY = re.compile(r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*", re.ASCII)
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", re.ASCII)
+_LINK_LIMIT = 8192
 _PAGES = 1000
 _TAGS_A_PAGE = 1000
 
@@ -165,8 +165,8 @@ class RegistryClient:
             page = Call(call.method, url, call.where, call.scopes, call.headers)
             with self.exchange.ask(page, wanted=wanted) as response:
                 yield response
-                following = _NEXT.search(response.headers.get("Link", ""))
-            url = urljoin(url, following[1]) if following else None
+                following = next_page(response.headers.get("Link", ""))
+            url = join_url(url, following, where=call.where) if following else None
             if url is not None and origin_of(url, where=call.where) != self.home:
                 raise WorldError("the next page is at another host", where=call.where)
 
@@ -174,6 +174,12 @@ class RegistryClient:
         headers = {"Accept": ", ".join(DOCUMENT_TYPES)}
         where = self.where(repository, _thing(name))
         return Call(method, self.url(repository, f"manifests/{name}"), where, pull_scope(repository), headers)
+
+
+def next_page(link: str) -> str | None:
+    """Return where a `Link` header says that the next page is (RFC 8288), or None if it says nothing of it."""
+    found = _NEXT.search(link[:_LINK_LIMIT])
+    return found[1] if found else None
 
 
 def pull_scope(repository: str) -> Scopes:

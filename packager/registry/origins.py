@@ -76,12 +76,21 @@ def origin_of(url: str, *, where: str) -> Origin:
     return Origin(parts.scheme, name, port or _PORTS[parts.scheme])
 
 
+def join_url(current: str, location: str, *, where: str) -> str:
+    """Return an absolute or relative location as an URL; WorldError if it is none, such as `//[`."""
+    try:
+        return urljoin(current, location)
+    except ValueError as error:
+        reason = f"the registry names an URL that is not acceptable: {without_query(location)[:200]!r}"
+        raise WorldError(reason, where=where) from error
+
+
 def next_url(location: str, *, current: str, home: Origin, where: str) -> str:
     """Return where a redirect or an upload location leads, if a registry at `home` may send us there.
 
     Refused are the way from https to http, and loopback or link-local addresses unless the registry is there.
     """
-    url = urljoin(current, location).partition("#")[0]
+    url = join_url(current, location, where=where).partition("#")[0]
     target = origin_of(url, where=where)
     if target == home:
         return url

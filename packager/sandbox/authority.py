@@ -9,6 +9,8 @@ import ssl
 import threading
 from typing import TYPE_CHECKING
 
+from packager.sandbox.identity import JAVA_PASSWORD
+
 if TYPE_CHECKING:
     from cryptography import x509
 
@@ -35,6 +37,17 @@ class Authority:
         from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415
 
         return self._certificate.public_bytes(Encoding.PEM)
+
+    def java_trust_store(self) -> bytes:
+        """Return the same as Java reads it: a PKCS #12 file, whose password guards nothing."""
+        from cryptography.hazmat.primitives.serialization import BestAvailableEncryption  # noqa: PLC0415
+        from cryptography.hazmat.primitives.serialization.pkcs12 import (  # noqa: PLC0415
+            PKCS12Certificate,
+            serialize_java_truststore,
+        )
+
+        trusted = PKCS12Certificate(self._certificate, b"wideswe-pack")
+        return serialize_java_truststore([trusted], BestAvailableEncryption(JAVA_PASSWORD.encode()))
 
     def context_for(self, host: str) -> ssl.SSLContext:
         """Return the server side of TLS for a host, made once."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from packager.oci.entries import Entry
     from packager.sandbox.fetches import FetchSource
 
 
@@ -77,6 +78,9 @@ class Tree(Protocol):
     @property
     def upper(self) -> Path:
         """What was written, in overlayfs form (whiteouts: character devices 0:0; opaque directories: an xattr)."""
+
+    def changes(self) -> list[Entry]:
+        """Return what a layer over `lower` must hold so that it becomes `root`, in canonical order."""
 
     def run(self, command: Command, streams: Streams, *, fetches: FetchSource | None = None) -> Ended:
         """Run a command with no network but loopback; with `fetches`, proxies on loopback are answered from it."""

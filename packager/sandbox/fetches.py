@@ -27,13 +27,15 @@ class Request:
 class Answer:
     """One answer: status, media type, and a body as bytes or as a file to stream; the proxy serves byte ranges.
 
-    What stands in `before` is sent before the body; such an answer has no ranges.
+    What stands in `before` is sent before the body; such an answer has no ranges. An `etag` is for clients that check a
+    page against it (Bundler).
     """
 
     status: int
     media_type: str = "application/octet-stream"
     body: bytes | Path = b""
     before: bytes = b""
+    etag: str = ""
 
 
 class FetchSource(Protocol):

@@ -10,6 +10,8 @@ PROXY_PORT = 3128
 ROOM_IN_TREE = "/run/wideswe"
 """A read-only directory in memory; whatever is bound below it needs no mount point in the tree."""
 CA_PATH = f"{ROOM_IN_TREE}/ca.pem"
+JAVA_TRUST_PATH = f"{ROOM_IN_TREE}/ca.p12"
+JAVA_PASSWORD = "wideswe"  # noqa: S105 - of a file that holds no secret; Java wants one
 
 FIXED_FILES = {
     "etc/hostname": f"{HOSTNAME}\n",

@@ -127,9 +127,9 @@ def pivot_root(new: str, old: str) -> None:
     _checked(_LIBC.pivot_root(_bytes(new), _bytes(old)), f"pivot_root {new}")
 
 
-def clone_mount(source: str) -> int:
-    """Return a descriptor of a detached copy of what is mounted at `source`, everything below included."""
-    flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_RECURSIVE
+def clone_mount(source: str, *, recursive: bool = True) -> int:
+    """Return a descriptor of a detached copy of what is mounted at `source`, with or without the mounts below."""
+    flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | (_AT_RECURSIVE if recursive else 0)
     path = _bytes(source)
     result = _LIBC.syscall(ctypes.c_long(_SYS_OPEN_TREE), ctypes.c_int(_AT_FDCWD), path, ctypes.c_uint(flags))
     return _checked(result, f"open_tree {source}")

@@ -76,7 +76,7 @@ def _wait_outside(spec: Spec) -> NoReturn:
         os._exit(_NOT_RUNNABLE)
     namespaces = kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC
     kernel.unshare(namespaces | kernel.CLONE_NEWUTS | kernel.CLONE_NEWNET)
-    _raise_loopback()
+    raise_loopback()
     if spec["listener"] >= 0:
         _pass_listener(spec["listener"], spec["port"])
     kernel.restore_signal(kernel.SIGCHLD)  # were it ignored, nobody's end could be waited for
@@ -108,7 +108,8 @@ def _exit_code(status: int) -> int:
     return code if code >= 0 else _SIGNALLED - code
 
 
-def _raise_loopback() -> None:
+def raise_loopback() -> None:
+    """Switch on the loopback device of this thread's network."""
     handle = socket(AF_INET, SOCK_DGRAM | os.O_CLOEXEC)
     name = b"lo".ljust(16, b"\0")
     flags = int.from_bytes(ioctl(handle.fileno(), _SIOCGIFFLAGS, name + bytes(24))[16:18], sys.byteorder)

@@ -24,6 +24,11 @@ _NEEDED_IDS = 65_535
 _state = {"prepared": False}
 
 
+def is_prepared() -> bool:
+    """Say whether what this process mounts is its own."""
+    return bool(_state["prepared"])
+
+
 def prepare_process() -> None:
     """Move this process into a mount namespace of its own; what it mounts ends with it, however it ends.
 

@@ -20,9 +20,10 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 from packager.base.errors import WorldError
 from packager.base.processes import Surroundings, running
+from packager.oci.tree import diff_trees
 from packager.sandbox import cgroups
 from packager.sandbox.engine import Ended
-from packager.sandbox.identity import CA_PATH, FIXED_FILES, HOSTNAME, PROXY_PORT, ROOM_IN_TREE, proxy_environment
+from packager.sandbox.identity import FIXED_FILES, HOSTNAME, PROXY_PORT, ROOM_IN_TREE, proxy_environment
 from packager.sandbox.namespaces import in_first_user_namespace, prepare_process
 from packager.sandbox.overlay import stacked
 from packager.sandbox.pump import Pump
@@ -30,6 +31,7 @@ from packager.sandbox.pump import Pump
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from packager.oci.entries import Entry
     from packager.sandbox.cgroups import Group
     from packager.sandbox.engine import Command, Limits, Streams
     from packager.sandbox.fetches import FetchSource
@@ -195,6 +197,10 @@ class NativeTree:
         """What was written; a rootless engine marks opaque directories by user.overlay.opaque."""
         return self._stack.upper
 
+    def changes(self) -> list[Entry]:
+        """Return the entries of the layer that was written; only the upper layer is walked."""
+        return diff_trees(self.lower, self.root, upper=self.upper)
+
     def run(self, command: Command, streams: Streams, *, fetches: FetchSource | None = None) -> Ended:
         """Run a command; with `fetches`, behind the loopback proxy.
 
@@ -210,7 +216,7 @@ class NativeTree:
             spec = self._spec(command, group, launcher)
             if fetches is not None and proxy is not None:
                 spec["env"] |= {**fetches.environment(), **proxy_environment()}
-                spec["binds"].append((str(proxy.ca_file), CA_PATH, False))
+                spec["binds"] += [(str(path), place, False) for path, place in proxy.trusted.items()]
             code, timed_out = _supervise(spec, launcher, streams, _Job(started + command.timeout_s, proxy))
             out_of_memory = code != 0 and not timed_out and group.ran_out_of_memory()
             if proxy is not None:

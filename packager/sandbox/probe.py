@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from packager.base.errors import PackError
 from packager.base.processes import find_program
-from packager.sandbox import cgroups
+from packager.sandbox import cgroups, foreign
+from packager.sandbox.engines import NAMES, docker_host, find_lack
 from packager.sandbox.namespaces import may_mount, prepare_process, subordinate_ranges
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ class Capability:
 def probe_machine(scratch: Path | None = None) -> list[Capability]:
     """Look at everything that the native engine needs or uses; `scratch` is where trees would be kept."""
     place = scratch or Path.cwd()
-    looks: tuple[Callable[[], Capability], ...] = (_kernel, _mounts, _overlay, _control_groups, _docker)
-    return [*(look() for look in looks), _file_system(place), _disk(place)]
+    looks: tuple[Callable[[], Capability], ...] = (_kernel, _mounts, _overlay, _control_groups, _foreign)
+    return [*(look() for look in looks), *_engines(place), _file_system(place), _disk(place)]
 
 
 def _kernel() -> Capability:
@@ -106,11 +107,22 @@ def _control_groups() -> Capability:
     return Capability("limits", ok=False, detail=detail, hint=hint, required=False)
 
 
-def _docker() -> Capability:
-    host = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
-    there = not host.startswith("unix://") or Path(host.removeprefix("unix://")).is_socket()
-    hint = "" if there else "not needed; the native engine does without"
-    return Capability("docker daemon", there, host if there else f"no socket at {host}", hint, required=False)
+def _engines(place: Path) -> list[Capability]:
+    """Look at the other engines: none is needed, each gives the same images."""
+    found = []
+    for name in NAMES[1:]:
+        lack = find_lack(name, place)
+        detail = docker_host() if name == "docker" else find_program(name) or ""
+        detail, hint = (detail, "") if lack is None else (lack.reason, f"not needed; {lack.hint}")
+        found.append(Capability(f"engine {name}", ok=lack is None, detail=detail, hint=hint, required=False))
+    return found
+
+
+def _foreign() -> Capability:
+    other = next(name for name in foreign.PLATFORMS.values() if name != foreign.own_platform())
+    why = foreign.why_not(other)
+    hint = "install qemu-user-static and binfmt-support (Debian); needed for tasks of that platform alone"
+    return Capability(f"commands of {other}", not why, why or "through qemu-user", why and hint, required=False)
 
 
 def _file_system(place: Path) -> Capability:

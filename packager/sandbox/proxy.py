@@ -13,6 +13,7 @@ from packager.base.errors import PackError
 from packager.sandbox.authority import Authority
 from packager.sandbox.fetches import Answer
 from packager.sandbox.http1 import BadRequestError, Head, Place, find_range, parse_place, read_body, read_head
+from packager.sandbox.identity import CA_PATH, JAVA_TRUST_PATH
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +35,7 @@ class Proxy:
     """Serves one source over a listening socket, in threads; closed, it leaves nothing behind."""
 
     def __init__(self, source: FetchSource, ca_file: Path) -> None:
-        """Make a fresh authority and write what clients must trust to `ca_file`."""
+        """Make a fresh authority and write what clients must trust to `ca_file`, and beside it what Java reads."""
         self._source = source
         self._authority = Authority()
         self._listener: socket.socket | None = None
@@ -44,8 +45,11 @@ class Proxy:
         self._slots = threading.Semaphore(_MAX_CONNECTIONS)
         self._faults = _Faults()
         self.ca_file = ca_file
-        ca_file.write_bytes(self._authority.certificate_pem())
-        ca_file.chmod(0o644)
+        self.trusted = {ca_file: CA_PATH, ca_file.with_suffix(".p12"): JAVA_TRUST_PATH}
+        forms = (self._authority.certificate_pem(), self._authority.java_trust_store())
+        for path, data in zip(self.trusted, forms, strict=True):
+            path.write_bytes(data)
+            path.chmod(0o644)
 
     def start(self, listener: socket.socket) -> None:
         """Serve what connects to `listener`, which belongs to the proxy from now on."""
@@ -64,7 +68,8 @@ class Proxy:
             thread.join(_CLOSE_S)
         if self._listener is not None:
             self._listener.close()
-        self.ca_file.unlink(missing_ok=True)
+        for path in self.trusted:
+            path.unlink(missing_ok=True)
         self._faults.raise_first()
 
     def _begin(self, work: Callable[[socket.socket], None], connection: socket.socket) -> None:
@@ -148,6 +153,7 @@ def _send(connection: socket.socket, head: Head | None, answer: Answer, *, keep:
     size = len(answer.before) + (answer.body.stat().st_size if isinstance(answer.body, Path) else len(answer.body))
     status, span = answer.status, (0, size)
     lines = [f"Content-Type: {answer.media_type}", f"Connection: {'keep-alive' if keep else 'close'}"]
+    lines += [f'ETag: "{answer.etag}"'] if answer.etag else []
     if status == HTTPStatus.OK and head is not None and not answer.before:
         lines.append("Accept-Ranges: bytes")
         try:

@@ -80,19 +80,29 @@ def with_legacy_attestations(record: ImageRecord, store: Store) -> ImageRecord:
     return replace(record, signatures=(*kept, SignatureTag(tag, put_holder(layers, store))))
 
 
+def is_signed(record: ImageRecord, store: Store) -> bool:
+    """Tell whether a record has signatures of its image in both forms; whether they hold is for verify to say."""
+    tags = {signature.tag for signature in record.signatures}
+    kinds = {said.predicate_type for _, _, said in _statements(record, store)}
+    return signature_tag(record.manifest.digest) in tags and SIGN_PREDICATE in kinds
+
+
 def attached(record: ImageRecord, store: Store) -> Iterator[tuple[Descriptor, Envelope, Statement]]:
-    """Yield the attestations among a record's referrers, whoever made them: no signature is checked here.
+    """Return the attestations among a record's referrers, whoever made them: no signature is checked here.
 
     Anyone who may push can attach anything; what is no bundle with a statement about this image is passed over.
     """
+    return (found for found in _statements(record, store) if found[2].predicate_type != SIGN_PREDICATE)
+
+
+def _statements(record: ImageRecord, store: Store) -> Iterator[tuple[Descriptor, Envelope, Statement]]:
     for referrer in record.referrers:
         try:
             envelope = read_bundle(referrer, store)
             said = None if envelope is None else parse_statement(envelope.payload)
         except (InputError, IntegrityError, WorldError):
             continue
-        about_it = said is not None and record.manifest.digest in said.subjects
-        if envelope is not None and said is not None and about_it and said.predicate_type != SIGN_PREDICATE:
+        if envelope is not None and said is not None and record.manifest.digest in said.subjects:
             yield referrer, envelope, said
 
 

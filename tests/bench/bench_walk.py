@@ -130,8 +130,8 @@ class Walk:
 
     def builds(self) -> None:
         context = self._folder / "context"
-        run_ok([*OWN_NAME, "render", "--task", self._options.task, "--into", str(context)], _around())
-        text = _without_fetches((context / "Dockerfile").read_text())
+        run_ok([*OWN_NAME, "render", "--task", self._options.task, "--into", str(context)], around())
+        text = without_fetches((context / "Dockerfile").read_text())
         (context / "Dockerfile").write_text(text)
         rounds = max(1, self._options.rounds // 4)
         theirs = self._table.row("BuildKit build and docker save", lambda: self._buildkit(context), rounds=rounds)
@@ -139,28 +139,28 @@ class Walk:
         self._table.row(name, lambda: self._native(context, text), rounds=rounds, against=theirs)
 
     def _buildkit(self, context: Path) -> float:
-        around = _around(DOCKER_BUILDKIT="1")
+        settings = around(DOCKER_BUILDKIT="1")
         archive = self._folder / "theirs.tar"
         build = [*self._docker, "build", "-q", "--no-cache", "--network", "none", "-t", IMAGE, str(context)]
         started = time.perf_counter()
-        run_ok(build, around)
-        run_ok([*self._docker, "save", "-o", str(archive), IMAGE], around)
+        run_ok(build, settings)
+        run_ok([*self._docker, "save", "-o", str(archive), IMAGE], settings)
         ended = time.perf_counter()
         archive.unlink()
-        run_ok([*self._docker, "builder", "prune", "-af"], around)
+        run_ok([*self._docker, "builder", "prune", "-af"], settings)
         return (ended - started) * 1000
 
     def _native(self, context: Path, text: str) -> float:
         with tempfile.TemporaryDirectory(dir=self._folder) as folder:
             started = time.perf_counter()
             store = Store(Path(folder, "store"))
-            builder = Builder(store, NativeEngine(), inputs=dict(_inputs(context)))
+            builder = Builder(store, NativeEngine(), inputs=dict(inputs_of(context)))
             image = assemble_image(builder.build(parse_dockerfile(text)), store, task="bench", platform="linux/amd64")
             Export(store, Path(folder, "ours.tar")).run({IMAGE: ImageRecord(image.manifest)})
             return (time.perf_counter() - started) * 1000
 
 
-def _inputs(context: Path) -> Iterator[tuple[str, Input]]:
+def inputs_of(context: Path) -> Iterator[tuple[str, Input]]:
     for path in sorted((context / "inputs").iterdir()):
 
         def entries(scratch: Path, path: Path = path) -> Iterable[Entry]:
@@ -173,7 +173,7 @@ def _inputs(context: Path) -> Iterator[tuple[str, Input]]:
         yield f"inputs/{path.name}", Input({"kind": "tar", "digest": digest_of_file(path)}, entries)
 
 
-def _without_fetches(text: str) -> str:
+def without_fetches(text: str) -> str:
     """Return a Dockerfile without the steps that install, or need what was installed: all but the bootstrap."""
     kept: list[str] = []
     step = "bootstrap"
@@ -184,20 +184,20 @@ def _without_fetches(text: str) -> str:
     return "\n".join(kept) + "\n"
 
 
-def _around(**more: str) -> Surroundings:
+def around(**more: str) -> Surroundings:
     return Surroundings(env={**os.environ, "PYTHONPATH": str(ROOT), **more})
 
 
 def _timed(argv: Sequence[str]) -> float:
     started = time.perf_counter()
-    run_ok(argv, _around())
+    run_ok(argv, around())
     return (time.perf_counter() - started) * 1000
 
 
 def _until_told(argv: Sequence[str]) -> float:
     """Return the milliseconds from the start of a program to the time that something in it prints."""
     started = time.time_ns()
-    done = run(argv, _around())
+    done = run(argv, around())
     words = (done.stderr + b" " + done.stdout).split()
     told = [int(word) for word in words if word.isdigit() and len(word) == _TIME_DIGITS]
     if not told:
@@ -206,7 +206,7 @@ def _until_told(argv: Sequence[str]) -> float:
 
 
 def _number(argv: Sequence[str]) -> float:
-    return float(run_ok(argv, _around()))
+    return float(run_ok(argv, around()))
 
 
 def _path(variable: str) -> Path:

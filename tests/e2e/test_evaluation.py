@@ -34,6 +34,7 @@ REST = 'echo "ok 2 - stands"\necho 1..2\nexit ${bad:-0}\n'
 EXPECTED = ExpectedCases(("answers",), ("stands",))
 GOOD = "answer() { echo 42; }"
 WRONG = "answer() { echo 41; }"
+ONLY_PREPARE = '[ "$WIDESWE_REPORT" ] && return 0'
 DIG = 'python3 -c \'import os; [(os.mkdir("d"), os.chdir("d")) for _ in range(3000)]\''
 RESOLVED = ("resolved", "every expected test passed")
 FAILED = ("unresolved", "1 of 2 expected tests did not pass, first 'answers'")
@@ -119,7 +120,7 @@ def test_what_the_prepare_commands_changed_in_test_folders_is_undone(
     judge: Callable[..., Mapping[str, TargetGrade]],
 ) -> None:
     attack = (
-        f"{WRONG}\nrm -r /workspace/*/t; ln -s /etc /workspace/maker/t; mkdir -p /workspace/user/t/hidden.sh/deep/er\n"
+        f"{WRONG}\n{ONLY_PREPARE}\nrm -r /workspace/*/t; ln -s /etc /workspace/maker/t; mkdir -p /workspace/user/t/hidden.sh/deep/er\n"
         "echo x >/workspace/user/t/hidden.sh/deep/er/file; echo 'exit 0' >/workspace/user/t/more.sh"
     )
     targets = a_target("maker", prepare=". ./lib.sh"), a_target("user")
@@ -129,14 +130,40 @@ def test_what_the_prepare_commands_changed_in_test_folders_is_undone(
 
 
 @pytest.mark.parametrize(
+    "damage",
+    [
+        "rm -r /workspace/user; ln -s /etc /workspace/user",
+        "rm -r /workspace/user; echo x >/workspace/user",
+        "rm -r /workspace/user",
+        f"cd /workspace/user; {DIG}",
+        f"echo '{GOOD}' >/workspace/user/lib.sh",
+    ],
+)
+@pytest.mark.parametrize(("body", "verdict"), [(GOOD, RESOLVED), (WRONG, FAILED)])
+def test_what_prepare_commands_do_to_the_checkout_of_a_later_target_is_forgotten(
+    judge: Callable[..., Mapping[str, TargetGrade]], damage: str, body: str, verdict: tuple[str, str]
+) -> None:
+    targets = a_target("maker", prepare=". ./lib.sh"), a_target("user")
+    grades = judge({"maker": lib(f"{GOOD}\n{ONLY_PREPARE}\n{damage}"), "user": lib(body)}, *targets)
+    assert said(grades["user"]) == verdict
+
+
+def test_a_consumer_sees_what_its_producer_prepared(judge: Callable[..., Mapping[str, TargetGrade]]) -> None:
+    made = f"{GOOD}\necho '{GOOD}' >/workspace/maker/made.sh; echo x >/opt-maker"
+    targets = a_target("maker", prepare=". ./lib.sh"), a_target("user")
+    seen = ". /workspace/maker/made.sh; test -e /opt-maker || exit 9"
+    assert said(judge({"maker": lib(made), "user": lib(seen)}, *targets)["user"]) == RESOLVED
+
+
+@pytest.mark.parametrize(
     ("damage", "reason"),
     [
         (
-            "rm -r /workspace/user; ln -s /etc /workspace/user",
-            "no results: its tests cannot be put in place: /workspace/user: the image has no checkout of this target",
+            "rm -r /workspace/maker; ln -s /etc /workspace/maker",
+            "no results: its tests cannot be put in place: /workspace/maker: the image has no checkout of this target",
         ),
         (
-            f"cd /workspace/user; {DIG}",
+            DIG,
             f"no results: its tests cannot be put in place: {'d/' * 40}…: folders are nested deeper than 256",
         ),
     ],
@@ -146,7 +173,7 @@ def test_a_checkout_that_prepare_commands_broke_is_unresolved_and_not_our_fault(
 ) -> None:
     targets = a_target("maker", prepare=". ./lib.sh"), a_target("user")
     grades = judge({"maker": lib(f"{GOOD}\n{damage}")}, *targets)
-    assert said(grades["user"]) == ("unresolved", reason)
+    assert (said(grades["maker"]), said(grades["user"])) == (("unresolved", reason), RESOLVED)
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,14 @@ import pytest
 from packager.base.errors import InputError
 from packager.build.dockerfile import parse_dockerfile
 from packager.build.execute import Builder, Input
+from packager.build.record import record_fetches
+from packager.lock.clients import Clients
+from packager.lock.git import GitSources
+from packager.lock.recorder import Recorder
 from packager.oci.tree import scan_tree
 from packager.store.store import Store
 from tests.support.client_walk import Project, needs, walk
+from tests.support.git_builder import GitBuilder
 from tests.support.host_engine import HostEngine
 from tests.support.host_tree import make_host_layer
 
@@ -96,6 +101,37 @@ def test_what_changes_between_two_recordings_is_refused_and_named(name: str, url
     assert text.startswith("step made/dependencies: two recordings of one command differ\nweb ")
     assert ": mutable: first sha256:" in text
     assert text.endswith(UNPINNED)
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_clone_of_a_branch_is_refused_if_the_branch_moves_meanwhile(tmp_path: Path, *, moves: bool) -> None:
+    needs("git")
+    git = GitBuilder(tmp_path / "git" / "owner" / "thing.git")
+    first = git.commit({"f": "1\n"})
+    second = git.commit({"f": "2\n"}, first)
+    store = Store(tmp_path / "store")
+    clients = Clients({"HOME": str(tmp_path), "PATH": "/nonexistent"}, root=tmp_path)
+    clients.git = GitSources(store, {"https://git.example/": f"{tmp_path / 'git'}/"}, tmp_path)
+    tips = itertools.chain([first], itertools.repeat(second if moves else first))
+
+    def recorder() -> Recorder:
+        git.ref("refs/heads/main", next(tips))
+        return Recorder(store, clients)
+
+    base = make_host_layer(tmp_path / "base")
+    builder = Builder(store, HostEngine(), {"inputs/base.tar": Input({}, lambda _: scan_tree(base))})
+    instructions = parse_dockerfile(
+        "FROM scratch\nADD inputs/base.tar /\nENV PATH=/usr/bin:/bin HOME=/root\n# step: t/dependencies\n"
+        "RUN git clone -q -b main https://git.example/owner/thing.git /work/thing && rm -rf /work/thing/.git\n"
+    )
+    if not moves:
+        found = record_fetches(builder, instructions, recorder)
+        assert {row.blob.alias for row in found.fetches} == {"git"}
+        return
+    with pytest.raises(InputError) as caught:
+        record_fetches(builder, instructions, recorder)
+    assert str(caught.value).startswith("step t/dependencies: two recordings of one command differ\ngit ")
+    assert str(caught.value).endswith(UNPINNED)
 
 
 def test_an_address_of_the_hour_is_refused_and_named(url: str, tmp_path: Path) -> None:

@@ -147,6 +147,20 @@ def test_cargo_is_told_what_the_lock_lacks(work: Work) -> None:
     assert source.unknown()[0].endswith("/le/af/leaf")
 
 
+def test_a_step_finds_in_cargos_home_what_an_earlier_step_left_there(work: Work) -> None:
+    rows = locked(work)
+    again = work.recorder()
+    work.run(again, [need("cargo"), "update"], "first")
+    work.run(again, [need("cargo"), "fetch"], "first")
+    assert (again.fetches("t"), again.failures()) == ((), ())
+    assert ("crates", "leaf") in {(row.alias, row.key) for row in again.absent("t")}
+    work.run(Replay(work.store, rows, ()), [need("cargo"), "fetch"], "third")
+    source = Replay(work.store, (), again.absent("t"), beside=rows)
+    work.run(source, [need("cargo"), "update"], "third")
+    work.run(source, [need("cargo"), "fetch"], "third")
+    assert source.unknown() == ()
+
+
 def test_only_cargo_is_answered_as_cargo(work: Work) -> None:
     source = Replay(work.store, locked(work), ())
     for agent, status in (("cargo/1.90.0", 200), ("curl/8", 599)):

@@ -22,7 +22,9 @@ from tests.support.host_engine import HostEngine
 from tests.support.host_tree import make_host_layer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from packager.lock.model import LockedFetch
 
 STEP = "made/dependencies"
 _SETTINGS = ("alternatives", "gradle", "java-17-openjdk", "maven", "mono", "php", "ruby", "ssl")
@@ -53,11 +55,14 @@ class Walked:
         """The package URLs, each once."""
         return sorted({row.purl for row in self.recording.fetches})
 
-    def origins(self, **files: str) -> dict[str, str]:
-        """Return origin by key once lock files (by name, `__` for a dot) have been asked to vouch."""
-        texts = {name.replace("__", "."): text.encode() for name, text in files.items()}
-        checked = vouch(self.recording, {STEP: texts}, self.store)
-        return {row.blob.key: row.origin for row in checked.fetches}
+    def checked(self, files: Mapping[str, str]) -> Sequence[LockedFetch]:
+        """Return what was fetched once lock files have been asked to vouch."""
+        texts = {name: text.encode() for name, text in files.items()}
+        return vouch(self.recording, {STEP: texts}, self.store).fetches
+
+    def origins(self, files: Mapping[str, str]) -> dict[str, str]:
+        """Return origin by key, likewise."""
+        return {row.blob.key: row.origin for row in self.checked(files)}
 
     def never(self, text: str) -> bool:
         """Say whether neither the lock's rows nor any file has a text (where the registry really is)."""
@@ -67,11 +72,15 @@ class Walked:
 
 @dataclass(frozen=True)
 class Project:
-    """What a step starts from (files below /work) and what it runs; `variables` say where registries are."""
+    """What a step starts from (files below /work) and what it runs; `variables` say where registries are.
+
+    `after` runs on top of what the step left, without any proxy: as tests run in an image.
+    """
 
     command: str
     files: Mapping[str, str | bytes] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
+    after: str = ""
 
 
 def walk(folder: Path, project: Project) -> Walked:
@@ -85,6 +94,10 @@ def walk(folder: Path, project: Project) -> Walked:
     fetches = replay_fetches(store, [STEP], recording.fetches, recording.absent)
     stage = replace(builder, fetches=fetches, fresh=frozenset({STEP})).build(instructions)
     assert [found.refused() for found in fetches.values()] == [()]
+    if project.after:
+        replace(builder, fetches=fetches).build(
+            parse_dockerfile(f"{text}# step: {STEP}\nRUN {project.command}\nRUN {project.after}\n")
+        )
     files: dict[str, bytes] = {}
     for layer in stage.layers[1:]:
         with open_layer(store, layer) as stream:

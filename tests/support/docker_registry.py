@@ -36,9 +36,12 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def docker_registry(folder: Path, *, htpasswd: Path | None = None) -> Iterator[str]:
-    """Run docker-registry with its files below `folder` and yield its host and port."""
-    program = require_program("docker-registry")
+def docker_registry(folder: Path, *, htpasswd: Path | None = None, name: str = "docker-registry") -> Iterator[str]:
+    """Run docker-registry with its files below `folder` and yield its host and port.
+
+    `name` is the program: Debian calls version 2.8 docker-registry, the project calls version 3 registry.
+    """
+    program = require_program(name)
     port = free_port()
     config = {
         "version": 0.1,

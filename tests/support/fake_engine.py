@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from packager.oci.tree import diff_trees
 from packager.sandbox.engine import Ended
 from packager.sandbox.fetches import Request
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from packager.oci.entries import Entry
     from packager.sandbox.engine import Command, Streams
     from packager.sandbox.fetches import FetchSource
 
@@ -69,6 +71,10 @@ class FakeTree:
     lower: Path
     root: Path
     upper: Path
+
+    def changes(self) -> list[Entry]:
+        """Compare as the native engine does."""
+        return diff_trees(self.lower, self.root, upper=self.upper)
 
     def run(self, command: Command, streams: Streams, *, fetches: FetchSource | None = None) -> Ended:
         """Do what was prepared for a command; KeyError if nothing was."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from packager.oci.entries import Entry
     from packager.sandbox.engine import Command, Ended, Streams, Tree
     from packager.sandbox.fetches import FetchSource
 
@@ -34,6 +35,9 @@ class HostTree:
     @property
     def upper(self) -> Path:
         return self.tree.upper
+
+    def changes(self) -> list[Entry]:
+        return self.tree.changes()
 
     def run(self, command: Command, streams: Streams, *, fetches: FetchSource | None = None) -> Ended:
         return self.tree.run(replace(command, binds=(HOST_USR, *command.binds)), streams, fetches=fetches)

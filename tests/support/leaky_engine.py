@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from packager.oci.entries import Entry
     from packager.sandbox.engine import Command, Ended, Engine, Streams, Tree
     from packager.sandbox.fetches import FetchSource
 
@@ -42,6 +43,9 @@ class LeakyTree:
     @property
     def upper(self) -> Path:
         return self.tree.upper
+
+    def changes(self) -> list[Entry]:
+        return self.tree.changes()
 
     def run(self, command: Command, streams: Streams, *, fetches: FetchSource | None = None) -> Ended:
         leaking = replace(command, argv=(*self.leak.before, *command.argv), env={**command.env, **self.leak.env})

@@ -40,6 +40,7 @@ class Sample:
     fields: Mapping[str, object] = field(default_factory=dict)
     base: Mapping[str, object] = field(default_factory=lambda: BASE)
     past: Sequence[Mapping[str, str]] = ()
+    platforms: Sequence[str] = (PLATFORM,)
 
     @property
     def task(self) -> str:
@@ -99,6 +100,7 @@ class Suite:
             "relation": "parallel",
             "ecosystem": "made-up",
             "prompt": f"{self.task}/prompt.md",
+            "platforms": list(self.sample.platforms),
             "base": dict(self.sample.base),
             "targets": [target],
         }

@@ -33,7 +33,7 @@ FOLDERS = ("dev", "proc", "sys", "run", "tmp", "root", "etc", "usr/bin", "usr/li
 def publish_tiny_base(registry: MemoryRegistry) -> str:
     """Publish the image and return its reference by digest."""
     tar = io.BytesIO()
-    write_tar(list(_entries(PROGRAMS)), tar.write)
+    write_tar(list(tiny_entries(PROGRAMS)), tar.write)
     blob = gzip.compress(tar.getvalue(), 1, mtime=0)
     config = format_config(ImageConfig("amd64", (DiffId(digest_of(tar.getvalue())),)))
     manifest = format_manifest(Manifest(describe(MEDIA_CONFIG, config), (describe(MEDIA_LAYER_GZIP, blob),)))
@@ -42,7 +42,7 @@ def publish_tiny_base(registry: MemoryRegistry) -> str:
     return f"{registry.host}/made/tiny@{registry.put_manifest('made/tiny', manifest, MEDIA_MANIFEST)}"
 
 
-def _entries(programs: Iterable[str]) -> Iterable[Entry]:
+def tiny_entries(programs: Iterable[str]) -> Iterable[Entry]:
     yield from (dir_entry(name.encode()) for name in FOLDERS)
     yield from (symlink_entry(name, b"usr/" + name) for name in (b"bin", b"lib", b"lib64"))
     yield from (file_entry(b"etc/" + name, b"") for name in (b"hosts", b"hostname", b"resolv.conf"))

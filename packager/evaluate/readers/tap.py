@@ -7,15 +7,14 @@ fails under a name of its own: `<plan>` (none, more than one, or another number 
 
 from __future__ import annotations
 
-import io
 import re
 from dataclasses import dataclass, field
 
+from packager.evaluate.readers.lines import text_lines
 from packager.evaluate.results import Gathering, Results, Status
 
 _INDENT = 4
 _MAX_DEPTH = 50
-_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _POINT = re.compile(r"(not )?ok(?:\s+([0-9]{1,9}))?(?:\s+(.*))?", re.DOTALL | re.ASCII)
 _DIRECTIVE = re.compile(r"(?:^|\s)(?<!\\)#\s*(skip\S*|todo)\b.*", re.IGNORECASE | re.DOTALL)
 _PLAN = re.compile(r"([0-9]{1,9})\.\.([0-9]{1,9})(?:\s*#.*)?", re.ASCII)
@@ -39,14 +38,16 @@ class _Level:
 
 def read_tap(data: bytes) -> Results:
     """Read one stream; lines that are not TAP are passed over."""
-    reader = _Reader()
-    for raw in io.BytesIO(data):
-        if reader.take(_COLOUR.sub("", raw.decode("utf-8", errors="replace").rstrip("\r\n"))):
+    reader = TapReader()
+    for line in text_lines(data):
+        if reader.take(line):
             break
     return reader.results()
 
 
-class _Reader:
+class TapReader:
+    """Reads one stream, line by line."""
+
     def __init__(self) -> None:
         self._levels = [_Level()]
         self._block: str | None = None

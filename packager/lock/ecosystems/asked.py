@@ -47,11 +47,16 @@ class Held:
 
 @dataclass(frozen=True)
 class Promise:
-    """What a project's lock file says of an artifact: `subject` names it, `expected` are the hashes it may have."""
+    """What a project's lock file says of an artifact: `subject` names it, `expected` are the hashes it may have.
+
+    A lock file that names addresses may be about plain downloads: their subject is their key (`web.key_of`). `purl` is
+    for those whose key says less than the lock file; one without any hash gives a name and vouches for nothing.
+    """
 
     where: str
     subject: str
     expected: frozenset[str]
+    purl: str = ""
 
 
 class Mark(enum.StrEnum):

@@ -110,6 +110,20 @@ def test_the_name_that_was_signed_must_be_that_of_the_task_asked_for(parties: Pa
     )
 
 
+def test_an_image_that_lacks_a_signature_in_either_form_is_not_pushed(parties: Parties) -> None:
+    record = parties.author.record(TASK)
+    namespace = f"{parties.registry.host}/small"
+    for lacking in (replace(record, signatures=()), replace(record, referrers=())):
+        parties.author.store().set_name("images", TASK, format_record(lacking))
+        with pytest.raises(TrustError) as caught:
+            api.push(parties.author, TASK, namespace=namespace)
+        assert str(caught.value) == (
+            f"{TASK}: the image is not signed in both of cosign's forms\n"
+            f"hint: wideswe-pack sign --task {TASK} --home REGISTRY/NAMESPACE"
+        )
+    assert parties.registry.seen == []
+
+
 def test_an_unsigned_image_is_not_listed(parties: Parties) -> None:
     record = replace(parties.author.record(TASK), signatures=())
     parties.author.store().set_name("images", TASK, format_record(record))

@@ -76,7 +76,8 @@ def test_a_command_of_several_lines_is_refused_by_target(suite: SmallSuite) -> N
             "go-replace",
             (
                 "mkdir -p /opt/env/user",
-                "printf 'go 1.24\\nuse /workspace/user\\nuse /workspace/maker\\n' > /opt/env/user/go.work",
+                "cp /workspace/user/go.mod /workspace/user/go.sum /opt/env/user/",
+                'XDG_CONFIG_HOME=/tmp/config go mod edit -replace="$(sed -n "s/^module //p" /workspace/maker/go.mod)=/workspace/maker" /opt/env/user/go.mod',
             ),
         ),
         (

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from packager.base.errors import InputError
+from packager.base.errors import InputError, WorldError
 from packager.build.dockerfile import parse_dockerfile
 from packager.build.execute import Builder, Input, Stage
 from packager.build.record import replay_fetches
 from packager.oci.entries import Kind, dir_entry, file_entry
 from packager.oci.layer import open_layer
 from packager.oci.tar_reader import read_tar
+from packager.sandbox.foreign import own_platform
 from packager.store.store import Store
 from tests.support.fake_engine import FakeEngine, Prepared
 
@@ -53,6 +54,16 @@ def test_a_copy_over_a_base_takes_only_what_the_other_stage_has_more(store: Stor
         {"a": None, "a/one": b"1", "a/two": b"2"},
         {"a": None, "a/two": b"22", "b": None, "b/new": b"n"},
     ]
+
+
+def test_a_command_of_a_platform_that_cannot_run_here_is_not_tried(store: Store) -> None:
+    builder = replace(builder_of(store, {"install": Prepared()}), platform="linux/s390x")
+    assert len(builder.build(parse_dockerfile(START)).layers) == 1
+    with pytest.raises(WorldError) as caught:
+        builder.build(parse_dockerfile(f"{START}RUN install\n"))
+    assert str(caught.value).splitlines()[0] == (
+        f"this machine is {own_platform()} and cannot run commands of linux/s390x: no such platform is known"
+    )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes the device that stands for a deletion")

@@ -169,7 +169,8 @@ def test_each_way_of_wiring_a_consumer_to_its_producer() -> None:
     )
     assert wiring_commands(link("go-replace", environment="/opt/work")) == (
         "mkdir -p /opt/work",
-        "printf 'go 1.24\\nuse /workspace/use\\nuse /workspace/make\\n' > /opt/work/go.work",
+        "cp /workspace/use/go.mod /workspace/use/go.sum /opt/work/",
+        'XDG_CONFIG_HOME=/tmp/config go mod edit -replace="$(sed -n "s/^module //p" /workspace/make/go.mod)=/workspace/make" /opt/work/go.mod',
     )
     assert wiring_commands(link("node-modules")) == (
         "mkdir -p $(dirname /workspace/use/node_modules/make)",

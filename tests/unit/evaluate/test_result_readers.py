@@ -47,8 +47,11 @@ def ran(action: str, test: str = "", package: str = "e.org/g") -> dict[str, str]
 
 def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
     with pytest.raises(InputError) as caught:
-        read_results("trx", b"x")
-    assert str(caught.value) == "results: expected one of gotest-json, junit-xml, tap, found 'trx'"
+        read_results("xunit", b"x")
+    assert str(caught.value) == (
+        "results: expected one of cargo-text, dart-json, django-text, exit-status, gotest-json, jest-json, junit-xml, "
+        "libtest-json, prove, tap, trx, unittest-text, vitest-json, found 'xunit'"
+    )
 
 
 @pytest.mark.parametrize("kind", READERS)
@@ -60,16 +63,23 @@ def test_an_empty_report_has_no_results(kind: str, data: bytes) -> None:
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
+        ("cargo-text", "the text names no test"),
+        ("dart-json", "the stream holds no event of a test"),
+        ("django-text", "the text names no test (is -v missing?)"),
         ("gotest-json", "the stream holds no event of a test"),
+        ("jest-json", "expected one JSON object with testResults, found 0"),
         ("junit-xml", "not XML: syntax error: line 1, column 0"),
+        ("libtest-json", "the stream holds no event of a test"),
+        ("prove", "the text names no file of tests"),
         ("tap", "the stream holds no line of TAP"),
+        ("trx", "not XML: syntax error: line 1, column 0"),
     ],
 )
 def test_the_log_of_another_kind_has_no_results(kind: str, expected: str) -> None:
     assert reason(kind, "Traceback (most recent call last):\nImportError: no module\nokay, done\n") == expected
 
 
-@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize("kind", ["junit-xml", "gotest-json", "tap"])
 def test_random_bytes_and_every_prefix_of_a_report_never_raise(kind: str) -> None:
     whole = {
         "junit-xml": suite(case(classname="a", name="b"), case("<failure/>", name="c")).encode(),
@@ -280,8 +290,17 @@ def test_lines_between_go_events_are_passed_over() -> None:
         '["Action"]',
         "\x1b[31mred\x1b[0m",
         {**ran("pass", "TestA")},
+        ran("pass"),
     )
     assert read("gotest-json", text) == {"e.org/g::TestA": "passed"}
+
+
+def test_a_go_package_whose_end_is_not_told_passes_nothing() -> None:
+    results = read_results("gotest-json", go(ran("run", "TestA"), ran("pass", "TestA")).encode())
+    assert {name: status.value for name, status in results.sound().items()} == {
+        "e.org/g::<package>": "failed",
+        "e.org/g::TestA": "failed",
+    }
 
 
 def test_go_runs_with_count_two_are_numbered() -> None:
@@ -291,6 +310,7 @@ def test_go_runs_with_count_two_are_numbered() -> None:
 
 def test_a_go_name_that_is_no_unicode_gets_the_replacement_character() -> None:
     text = b'{"Action":"pass","Package":"p","Test":"T/\xff"}\n{"Action":"pass","Package":"p","Test":"U/\\ud800"}\n'
+    text += b'{"Action":"pass","Package":"p"}\n'
     assert read("gotest-json", text) == {"p::T/\ufffd": "passed", "p::U/\ufffd": "passed"}
 
 

@@ -63,9 +63,10 @@ def test_a_machine_without_the_suite_is_told_what_to_do(tmp_path: Path) -> None:
 
 def test_an_unknown_alias_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
-        clients(tmp_path).base_url("other")
+        clients(tmp_path).base_url("planets")
     assert str(caught.value) == (
-        "expected a registry alias (crates, debian, goproxy, npm, pypi, rustdist), found 'other'\nhint: set WIDESWE_REGISTRY_OTHER"
+        "expected a registry alias (crates, debian, goproxy, gradleplugins, maven, npm, nuget, packagist, pypi, rubygems, "
+        "rustdist), found 'planets'\nhint: set WIDESWE_REGISTRY_PLANETS"
     )
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,12 +13,12 @@ from packager.lock.fetch import fetch_blobs
 from packager.lock.model import LockedBlob
 from packager.lock.sources import Source, format_sources, parse_sources
 from packager.lock.upstream import Expected, Upstream
+from packager.store.store import Store
 from tests.support.fake_registry import Fault
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from packager.store.store import Store
     from tests.support.fake_registry import FakeRegistry
 
 DATA = b"".join(hashlib.sha256(str(number).encode()).digest() for number in range(100_000))
@@ -49,6 +50,16 @@ def test_missing_blobs_are_fetched_and_present_ones_are_not_asked_for(
     ]
     assert fetch_blobs(blobs, store, registry.clients(tmp_path)) == 0
     assert dict(registry.requests) == {PATH: 1}
+
+
+def test_of_many_who_want_a_blob_at_once_one_fetches_it(registry: FakeRegistry, store: Store, tmp_path: Path) -> None:
+    registry.put(PATH, DATA)
+    with ThreadPoolExecutor(6) as pool:
+        clients = registry.clients(tmp_path)
+        running = [pool.submit(fetch_blobs, [locked()], Store(store.root), clients) for _ in range(6)]
+        assert [future.exception() for future in running] == [None] * 6
+    assert dict(registry.requests) == {PATH: 1}
+    assert store.read(digest_of(DATA), len(DATA)) == DATA
 
 
 def test_other_bytes_are_refused_with_both_digests_and_leave_nothing(

@@ -8,7 +8,7 @@ import pytest
 from packager.base.digests import digest_of
 from packager.base.errors import InputError, IntegrityError
 from packager.lock.git import snapshot_id
-from packager.lock.git_objects import ObjectId
+from packager.lock.git_objects import ObjectId, object_id
 from packager.lock.repositories import lock_repositories, refuse_young
 from packager.store.store import Store
 from tests.support.git_builder import TIME
@@ -95,3 +95,30 @@ def test_contexts_younger_than_the_cutoff_are_refused_by_name(suite: SmallSuite)
 def test_without_a_cutoff_no_context_is_too_young(suite: SmallSuite) -> None:
     suite.rewrite('cutoff: "2030-01-01T00:00:00Z"\n', "")
     refuse_young(suite.recipe(), {"guide": 2_000_000_000})
+
+
+def test_what_a_recipe_leaves_out_need_not_be_there_and_the_rest_is_a_snapshot(
+    suite: SmallSuite, tmp_path: Path
+) -> None:
+    suite.rewrite("    history: none\n", "    history: none\n    leave_out: [che*]\n")
+    blob = object_id("blob", b"true\n")
+    (tmp_path / "mirrors/user/objects" / blob[:2] / blob[2:]).unlink()
+    row = locked(suite)["user"]
+    assert row.commit == suite.commits["user"]
+    checkout = suite.repositories().locked(row)
+    assert [entry.path for entry in checkout.tree_entries(b"w")] == [b"w", b"w/use"]
+    assert checkout.commit == snapshot_id(ObjectId(row.tree))
+
+
+@pytest.mark.parametrize(
+    ("glob", "reason"),
+    [
+        ("chek", "user: leave_out names no file of the base: chek"),
+        ("**", "user: leave_out names every file of the base"),
+    ],
+)
+def test_leaving_out_nothing_or_everything_is_refused(suite: SmallSuite, glob: str, reason: str) -> None:
+    suite.rewrite("    history: none\n", f"    history: none\n    leave_out: ['{glob}']\n")
+    with pytest.raises(InputError) as caught:
+        locked(suite)
+    assert str(caught.value).replace("https://git.invalid/", "") == reason

@@ -11,7 +11,7 @@ import pytest
 from packager.base.errors import InputError
 from packager.oci.dropped import NOTHING_DROPPED
 from packager.oci.entries import Entry, Kind, entry_sort_key
-from packager.oci.tree import diff_trees, scan_tree
+from packager.oci.tree import diff_trees, scan_tree, scan_unpacked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -214,3 +214,16 @@ def test_names_that_are_not_text_survive(lower: Path, merged: Path) -> None:
     (merged / os.fsdecode(b"caf\xe9")).write_bytes(b"x")
     (entry,) = diff_trees(lower, merged)
     assert (entry.path, entry.kind) == (b"caf\xe9", Kind.FILE)
+
+
+@root_only
+def test_an_unpacked_layer_is_read_with_its_deletions(tmp_path: Path, lower: Path) -> None:
+    upper = grow(tmp_path / "upper", {"a/new": b"", "b/c/kept": b"", "other/x": b""})
+    os.mknod(upper / "a/gone", stat.S_IFCHR, 0)
+    for name in ("b", "other"):
+        os.setxattr(upper / name, "user.overlay.opaque", b"y")
+    below = grow(tmp_path / "below", {"b/too": b"", "other": "a"})
+    assert said(scan_unpacked(upper, [below, lower])) == [
+        *("dir a", "whiteout a/gone", "file a/new", "dir b", "whiteout b/too", "dir b/c", "file b/c/kept"),
+        *("dir other", "file other/x"),
+    ]

@@ -73,6 +73,8 @@ LOCAL = "r: the registry sends us to an address of this machine or link: "
         ("ftp://h.example/x?s=1", "r: the registry names an URL that is not acceptable: 'ftp://h.example/x'"),
         ("https://0x7f000001/x", "r: the registry names an URL that is not acceptable: 'https://0x7f000001/x'"),
         ("https://127.1/x", "r: the registry names an URL that is not acceptable: 'https://127.1/x'"),
+        ("https://[x/", "r: the registry names an URL that is not acceptable: 'https://[x/'"),
+        ("//[", "r: the registry names an URL that is not acceptable: '//['"),
         ("https://h.example:99999/", "r: the registry names an URL that is not acceptable: 'https://h.example:99999/'"),
         (
             "https://h.example\\@e.example/",

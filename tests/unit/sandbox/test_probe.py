@@ -30,7 +30,8 @@ def test_every_capability_that_is_lacking_says_what_to_do(tmp_path: Path) -> Non
         "mounts",
         "overlayfs",
         "limits",
-        "docker",
+        "engine",
+        "commands",
         "scratch",
         "disk",
     }

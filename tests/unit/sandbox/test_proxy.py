@@ -8,6 +8,8 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import pkcs12
 
 from packager.sandbox.fetches import Answer
 from packager.sandbox.proxy import Proxy
@@ -230,3 +232,16 @@ def test_closing_ends_connections_and_threads(tmp_path: Path) -> None:
     assert threading.active_count() == before
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(address, timeout=20)
+
+
+def test_java_trusts_the_same_authority_through_a_store_of_its_own(tmp_path: Path) -> None:
+    proxy = Proxy(FakeFetches({}), tmp_path / "ca.pem")
+    assert proxy.trusted == {
+        tmp_path / "ca.pem": "/run/wideswe/ca.pem",
+        tmp_path / "ca.p12": "/run/wideswe/ca.p12",
+    }
+    store = pkcs12.load_pkcs12((tmp_path / "ca.p12").read_bytes(), b"wideswe")
+    (one,) = store.additional_certs
+    assert one.certificate == x509.load_pem_x509_certificate((tmp_path / "ca.pem").read_bytes())
+    proxy.close()
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,113 @@
+"""The page in a real browser: 120 tasks in seven configurations, filters, details, a picture kept as an artefact."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from packager.report.page import format_page
+from packager.report.runs import read_runs
+from tests.support.browser import Page, browser, missing_browser
+from tests.support.made_up_runs import made_up, write_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.skipif(bool(missing_browser()), reason=f"not installed: {missing_browser()}"),
+]
+
+TASKS, CONFIGURATIONS = 120, 7
+RESOLVED = (55, 49, 43, 36, 30, 21, 12)
+LOAD_LIMIT_MS = 1000
+EVIL = "</script><b>test</b> 'name' \u2028 über"
+
+
+def make_runs(folder: Path) -> None:
+    """Write runs in which configuration N resolves RESOLVED[N] tasks: made-up totals, nobody's results."""
+    dice = random.Random(1)
+    for number in range(CONFIGURATIONS):
+        chosen = set(dice.sample(range(TASKS), RESOLVED[number]))
+        for task in range(TASKS):
+            second = "resolved" if task in chosen else ("timeout" if task % 40 == 7 else "unresolved")
+            verdict = made_up(f"task-{task:03d}", {"maker": "resolved", "user": second}, failing=(EVIL, "other"))
+            write_run(folder / f"configuration-{number}", verdict, logs={"user": f"{EVIL}\n" * 20})
+    write_run(
+        folder / "configuration-0" / "independent", made_up("task-000", {"maker": "resolved", "user": "resolved"})
+    )
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    folder = tmp_path_factory.mktemp("report")
+    make_runs(folder / "results")
+    (folder / "report.html").write_bytes(format_page(read_runs([folder / "results"])))
+    with browser(folder / "profile") as tab:
+        tab.open(folder / "report.html")
+        keep_picture(tab, folder)
+        yield tab
+
+
+def keep_picture(tab: Page, folder: Path) -> None:
+    kept = Path(os.environ.get("WIDESWE_TEST_ARTEFACTS") or folder) / "report.png"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_bytes(tab.screenshot())
+    assert kept.read_bytes().startswith(b"\x89PNG")
+
+
+def shown_rows(page: Page) -> int:
+    return int(page.ask("return document.querySelectorAll('#matrix tbody tr').length"))
+
+
+def set_filter(page: Page, name: str, value: str) -> None:
+    page.ask(
+        f"const field = document.getElementById('{name}'); field.value = '{value}';"
+        "field.dispatchEvent(new Event('input', {bubbles: true}));"
+    )
+
+
+def test_the_page_loads_within_a_second(page: Page) -> None:
+    took = page.ask(
+        "const [entry] = performance.getEntriesByType('navigation'); return entry.domComplete - entry.startTime;"
+    )
+    assert page.ask("return document.documentElement.dataset.ready") == "yes"
+    assert 0 < took < LOAD_LIMIT_MS
+
+
+def test_all_tasks_and_totals_are_shown(page: Page) -> None:
+    assert shown_rows(page) == TASKS
+    assert page.ask("return document.querySelectorAll('#summary tbody tr').length") == CONFIGURATIONS + 1
+    resolved = page.ask(
+        "return [...document.querySelectorAll('#summary tbody tr')].filter(row => row.cells[1].textContent === 'joint')"
+        ".map(row => Number(row.cells[3].textContent))"
+    )
+    assert resolved == list(RESOLVED)
+
+
+def test_filters_choose_tasks_outcomes_and_configurations(page: Page) -> None:
+    set_filter(page, "text", "task-01")
+    assert shown_rows(page) == 10
+    set_filter(page, "text", "")
+    set_filter(page, "configuration", "configuration-6")
+    set_filter(page, "outcome", "resolved")
+    assert shown_rows(page) == RESOLVED[6]
+    assert page.ask("return document.getElementById('count').textContent") == f"{RESOLVED[6]} of {TASKS} tasks"
+    set_filter(page, "configuration", "")
+    set_filter(page, "outcome", "")
+    set_filter(page, "mode", "independent")
+    assert shown_rows(page) == 1
+    set_filter(page, "mode", "")
+
+
+def test_a_cell_opens_its_failing_tests_and_their_output_as_text(page: Page) -> None:
+    page.ask("document.querySelector('button.unresolved').click()")
+    assert page.ask("return document.getElementById('detail').open") is True
+    assert page.ask("return document.querySelector('#detail li').textContent") == EVIL
+    assert EVIL in page.ask("return document.querySelector('#detail pre').textContent")
+    assert page.ask("return document.querySelectorAll('#detail b').length") == 0
+    page.ask("document.getElementById('detail').close()")
