@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from packager.api.attest import Attested, ExportRequest, attest, attest_file, export_trust
-    from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, render_fetches, validate
+    from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, render_fetches
     from packager.api.bundle import Cargo, export_bundle, import_bundle, load
     from packager.api.carry import Copied, mirror, mirror_pairs, mirror_suite, pull, push
     from packager.api.compare import diff, explain
     from packager.api.grants import Granted, grant, join_secret, open_task, rotate_secret, split_secret
+    from packager.api.importing import import_released
     from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect, recognise
     from packager.api.machine import can_build, doctor, ecosystems
     from packager.api.place import Place
     from packager.api.rebuild import Reproduced, Wish, reproduce
     from packager.api.results import report
+    from packager.api.runs import Campaign, Evaluated, Job, evaluate_many, tasks_predicted
     from packager.api.sharing import inspect_suite
     from packager.api.ship import Keys, Shipped, import_key, keygen, sign, verify
     from packager.api.suite import (
@@ -35,18 +37,22 @@ if TYPE_CHECKING:
     from packager.api.suite_state import SuiteState, pull_suite, push_suite, show_suite, suite_tasks, verify_suite
     from packager.api.trusted import Trust
     from packager.api.upkeep import Checked, check_store, collect_garbage, images_in
+    from packager.api.validation import ValidationRequest, validate
     from packager.registry.bundle import BundleForm
 
 __all__ = [
     "Attested",
     "Audited",
     "BundleForm",
+    "Campaign",
     "Cargo",
     "Checked",
     "Copied",
+    "Evaluated",
     "EvaluationRequest",
     "ExportRequest",
     "Granted",
+    "Job",
     "Keys",
     "Place",
     "Reproduced",
@@ -55,6 +61,7 @@ __all__ = [
     "SuiteRequest",
     "SuiteState",
     "Trust",
+    "ValidationRequest",
     "Wish",
     "attest",
     "attest_file",
@@ -70,6 +77,7 @@ __all__ = [
     "doctor",
     "ecosystems",
     "evaluate",
+    "evaluate_many",
     "exit_code",
     "explain",
     "export_bundle",
@@ -79,6 +87,7 @@ __all__ = [
     "images_in",
     "import_bundle",
     "import_key",
+    "import_released",
     "inspect",
     "inspect_suite",
     "join_secret",
@@ -107,6 +116,7 @@ __all__ = [
     "sign_suite",
     "split_secret",
     "suite_tasks",
+    "tasks_predicted",
     "update_suite",
     "validate",
     "verify",
@@ -114,15 +124,18 @@ __all__ = [
 ]
 
 _HOMES = {
-    "author": ("build", "check_lock", "fetch", "list_tasks", "lock", "render", "render_fetches", "validate"),
+    "author": ("build", "check_lock", "fetch", "list_tasks", "lock", "render", "render_fetches"),
     "bundle": ("BundleForm", "Cargo", "export_bundle", "import_bundle", "load"),
     "carry": ("Copied", "mirror", "mirror_pairs", "mirror_suite", "pull", "push"),
     "compare": ("diff", "explain"),
+    "importing": ("import_released",),
     "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect", "recognise"),
     "machine": ("can_build", "doctor", "ecosystems"),
     "place": ("Place",),
     "results": ("report",),
+    "runs": ("Campaign", "Evaluated", "Job", "evaluate_many", "tasks_predicted"),
     "sharing": ("inspect_suite",),
+    "validation": ("ValidationRequest", "validate"),
     "upkeep": ("Checked", "check_store", "collect_garbage", "images_in"),
     "rebuild": ("Reproduced", "Wish", "reproduce"),
     "ship": ("Keys", "Shipped", "import_key", "keygen", "sign", "verify"),

@@ -1,4 +1,4 @@
-"""The verbs of benchmark authors: list, lock, fetch, render, build, validate."""
+"""The verbs of benchmark authors: list, lock, fetch, render, build."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from packager.base.digests import Digest
     from packager.build.assemble import Image
     from packager.build.task import TaskBuild
-    from packager.evaluate.validate import Validation
     from packager.lock.model import Lock
     from packager.lock.sources import Source
 
@@ -357,39 +356,3 @@ def _seal(place: Place, task_build: TaskBuild, expected: dict[str, dict[str, lis
         profile=format_profile(profile_of(task_build.recipe)),
     )
     return seal(contents, read_root(place.keys / ROOT_SECRET))
-
-
-@full_disk_trouble("validate")
-def validate(
-    place: Place, task: str, *, platform: str = PLATFORM, runs: int = 3, progress: Progress = silent
-) -> Validation:
-    """Run base and gold several times over the built environment; write the expected tests beside the lock."""
-    from packager.evaluate.guards import derive_guards
-    from packager.evaluate.profile import profile_of
-    from packager.evaluate.run import Session
-    from packager.evaluate.validate import format_expected, subject_of, validate_session
-    from packager.lock.answers import locked_answer
-
-    task_build = place.task_build(task, platform, progress)
-    store = task_build.store
-    with store.lease():
-        fetch(place, task, platform=platform, progress=progress)
-        stage = task_build.environment()
-        answer = locked_answer(task_build.recipe, task_build.lock, store=store, repositories=task_build.repositories)
-        profile = profile_of(task_build.recipe)
-        session = Session(
-            engine=task_build.engine,
-            layers=[task_build.builder().tree(layer) for layer in stage.layers],
-            env=dict(stage.env),
-            profile=profile,
-            hidden=answer.hidden,
-            store_root=store.root,
-            progress=progress,
-            guards=derive_guards(profile, answer.gold),
-        )
-        found = validate_session(session, answer.gold, runs=runs, progress=progress)
-    if found.valid:
-        subject = subject_of(task_build.image(stage).content_id, task_build.lock.files, session.profile)
-        data = format_expected(found.expected, subject=subject, runs=runs)
-        write_atomic(place.file(task, platform, "expected"), data)
-    return found

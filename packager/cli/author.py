@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from packager.cli.place import Options, chosen_tasks, task_options
 from packager.cli.screen import progress_on_screen, show, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from packager.evaluate.validate import Validation
 
 _PLATFORM = click.option("--platform", default="linux/amd64", show_default=True, help="The platform of the image.")
 
@@ -134,20 +140,57 @@ def build_command(options: Options, tasks: tuple[str, ...], *, every: bool, plat
 @task_options
 @_PLATFORM
 @click.option("--runs", default=3, show_default=True, type=click.IntRange(1, 20), help="How often base and gold run.")
+@click.option("--vary/--no-vary", default=True, help="Run once more in another order, zone, user and number of CPUs.")
+@click.option(
+    "--stub",
+    "stubs",
+    metavar="DIR",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    default=None,
+    help="TARGET.patch files that only declare what is new; say which tests they turn green.",
+)
 @click.pass_obj
-def validate_command(options: Options, tasks: tuple[str, ...], *, every: bool, platform: str, runs: int) -> int:
+def validate_command(
+    options: Options,
+    tasks: tuple[str, ...],
+    *,
+    every: bool,
+    platform: str,
+    runs: int,
+    vary: bool,
+    stubs: Path | None,
+) -> int:
     """Run base and gold several times; write which tests must turn from failing to passing, and which must stay."""
     from packager import api
 
     good = True
+    request = api.ValidationRequest(runs, vary, stubs)
     with progress_on_screen(options) as progress:
         for task in chosen_tasks(options, tasks, every=every):
-            found = api.validate(options.place(), task, platform=platform, runs=runs, progress=progress)
+            found = api.validate(options.place(), task, request, platform=platform, progress=progress)
             good = good and found.valid
-            rows = [
-                (row.target, str(row.fail_to_pass), str(row.pass_to_pass), str(row.unstable), row.problem)
-                for row in found.targets
-            ]
-            head = f"{task}: {'valid' if found.valid else 'not valid'} after {runs} runs of base and gold\n"
-            show(options, found, head + table(("TARGET", "FAIL_TO_PASS", "PASS_TO_PASS", "UNSTABLE", "PROBLEM"), rows))
+            show(options, found, "\n".join(_validation_lines(found)))
     return 0 if good else 1
+
+
+def _validation_lines(found: Validation) -> Iterator[str]:
+    rows = [
+        (row.target, str(row.fail_to_pass), str(row.pass_to_pass), str(row.unstable), row.problem)
+        for row in found.targets
+    ]
+    yield f"{found.task}: {'valid' if found.valid else 'not valid'} after {found.runs} runs of base and gold"
+    yield table(("TARGET", "FAIL_TO_PASS", "PASS_TO_PASS", "UNSTABLE", "PROBLEM"), rows).rstrip("\n")
+    if found.varied:
+        yield f"  varied       {', '.join(found.varied)}"
+    for name, reason in found.not_varied.items():
+        yield f"  not varied   {name}: {reason}"
+    for target, evidence in found.evidence.items():
+        for name, one in evidence.unstable.items():
+            yield f"  set aside    {target}: {name}: {', '.join(one.by)}"
+        for name, reason in evidence.not_borne.items():
+            yield f"  not borne    {target}: {name}: {reason}"
+        if evidence.uncollected:
+            why = f"since base has {evidence.base_failure[0]}"
+            yield f"  uncollected  {target}: {len(evidence.uncollected)} of FAIL_TO_PASS, {why}"
+    for target, names in found.stub_passes.items():
+        yield f"  stub passes  {target}: {len(names)} of {len(found.expected[target].fail_to_pass)} of FAIL_TO_PASS"

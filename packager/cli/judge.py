@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from packager.cli.place import Options, task_options
+from packager.cli.runs import run_many, run_options, take_run_options
 from packager.cli.screen import progress_on_screen, show, table
 from packager.cli.trust import trust_options
 
@@ -44,6 +45,7 @@ _TASKS = click.option("--task", "tasks", multiple=True, metavar="ID", help="The 
     "--evaluator", type=click.Path(path_type=Path, exists=True), default=None, help="The evaluator's key file."
 )
 @trust_options
+@run_options
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -54,15 +56,18 @@ _TASKS = click.option("--task", "tasks", multiple=True, metavar="ID", help="The 
 def evaluate_command(options: Options, /, names: tuple[str, ...], tasks: tuple[str, ...], **given: object) -> int:
     """Verify the image, open its seal, apply the patches and run the hidden tests offline.
 
-    Exit code 0 when every task is resolved, 1 when one is not, 6 when the machine and not the patch is to blame.
+    Exit code 0 when every task is resolved, 1 when one is not, 6 when the machine and not the patch is to blame; with
+    --into also 3, 4 or 5 for a task whose patch, image or signature is refused, while the others are judged.
     """
     from packager import api
     from packager.base.errors import UsageError
 
-    chosen = (*names, *tasks)
+    chosen, run = take_run_options(given, (*names, *tasks))
     if not chosen:
         raise UsageError("no task named", hint="--task ID")
     request = api.EvaluationRequest.from_command_line(given)
+    if run["into"] is not None:
+        return run_many(options, chosen, request, run)
     if request.output is not None and len(chosen) > 1:
         raise UsageError("--output holds the verdict of one task", hint="evaluate one task, or use --json")
     worst = 0

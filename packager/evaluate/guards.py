@@ -137,7 +137,7 @@ class Guard:
 def derive_guard(gold: bytes, target: TargetProfile) -> Guard:
     """Return the guard of a target from its gold patch, its test command, and what its recipe leaves unprotected."""
     paths = {path for one in parse_patch(gold) for path in (one.old_path, one.new_path) if path} if gold else set()
-    touched = frozenset(path.partition(b"/")[2].decode("utf-8", "surrogateescape") for path in paths)
+    touched = frozenset(path.decode("utf-8", "surrogateescape") for path in paths)
     return Guard(_named_files(target.run, target.workdir), target.unprotected, touched)
 
 

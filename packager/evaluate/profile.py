@@ -13,6 +13,7 @@ from packager.base.canonical import format_readable, parse_json
 from packager.base.errors import InputError
 from packager.base.paths import parse_relative
 from packager.build.commands import in_build_order, prepare_command
+from packager.evaluate.services import Service
 from packager.oci.descriptor import expect_list, expect_object
 from packager.recipe.globs import parse_glob
 from packager.sandbox.engine import Limits
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 SCHEMA = "wideswe-evaluation/1"
 _WHERE = "evaluation profile"
 _TEXTS = ("name", "prepare", "run", "workdir", "results", "report")
-_MOST = {"cpus": 4096, "memory_bytes": 1 << 44, "pids": 1 << 22}
-_LATER = {"unprotected"}
+_MOST = {"cpus": 4096, "memory_bytes": 1 << 44, "pids": 1 << 22, "disk_bytes": 1 << 44}
+_LATER = {"unprotected", "disk_bytes"}
 _MOST_SECONDS = 7 * 24 * 3600
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -55,20 +56,24 @@ class Profile:
     task: str
     targets: tuple[TargetProfile, ...]
     limits: Limits
+    services: tuple[Service, ...] = ()
 
 
 def profile_of(recipe: Recipe) -> Profile:
     """Return the profile that a recipe describes."""
-    limits = Limits(recipe.limits.cpus, recipe.limits.memory_bytes, recipe.limits.pids)
-    return Profile(recipe.id, tuple(_target(recipe, target) for target in in_build_order(recipe)), limits)
+    wanted = recipe.limits
+    limits = Limits(wanted.cpus, wanted.memory_bytes, wanted.pids, wanted.disk_bytes or 0)
+    targets = tuple(_target(recipe, target) for target in in_build_order(recipe))
+    return Profile(recipe.id, targets, limits, tuple(Service(one.name, one.run, one.ready) for one in recipe.services))
 
 
 def format_profile(profile: Profile) -> bytes:
     """Return a profile as JSON; times are whole seconds."""
     targets = [_plain_target(target) for target in profile.targets]
-    return format_readable(
-        {"schema": SCHEMA, "task": profile.task, "targets": targets, "limits": asdict(profile.limits)}
-    )
+    limits = {key: value for key, value in asdict(profile.limits).items() if value or key not in _LATER}
+    services = [one._asdict() for one in profile.services]
+    plain = {"schema": SCHEMA, "task": profile.task, "targets": targets, "limits": limits}
+    return format_readable({**plain, "services": services} if services else plain)
 
 
 def _plain_target(target: TargetProfile) -> dict[str, object]:
@@ -90,10 +95,21 @@ def parse_profile(data: bytes) -> Profile:
     if not targets or len({target.name for target in targets}) != len(targets):
         raise InputError("expected targets, each with a name of its own", where=f"{_WHERE}: targets")
     limits = expect_object(plain.get("limits"), where=f"{_WHERE}: limits")
-    if set(limits) != set(_MOST):
-        raise InputError(f"expected {', '.join(_MOST)}", where=f"{_WHERE}: limits")
-    numbers = {key: _whole(limits[key], most, where=f"{_WHERE}: limits.{key}") for key, most in _MOST.items()}
-    return Profile(_text(plain.get("task"), where=f"{_WHERE}: task"), targets, Limits(**numbers))
+    if set(limits) - _LATER != set(_MOST) - _LATER:
+        raise InputError(f"expected {', '.join(sorted(set(_MOST) - _LATER))}", where=f"{_WHERE}: limits")
+    numbers = {key: _whole(limits[key], _MOST[key], where=f"{_WHERE}: limits.{key}") for key in _MOST if key in limits}
+    services = tuple(
+        _parse_service(item, where=f"{_WHERE}: services[{number}]")
+        for number, item in enumerate(expect_list(plain.get("services", []), where=f"{_WHERE}: services"))
+    )
+    return Profile(_text(plain.get("task"), where=f"{_WHERE}: task"), targets, Limits(**numbers), services)
+
+
+def _parse_service(value: object, *, where: str) -> Service:
+    item = expect_object(value, where=where)
+    if set(item) != set(Service._fields):
+        raise InputError(f"expected {', '.join(Service._fields)}", where=where)
+    return Service(**{key: _text(item[key], where=f"{where}.{key}") for key in Service._fields})
 
 
 def _parse_target(value: object, *, where: str) -> TargetProfile:

@@ -24,9 +24,8 @@ def read_report(target: TargetProfile, written: Path, ended: Ended) -> TargetRun
     """Return what a test command and its report say; a report that its exit code contradicts says nothing."""
     if ended.timed_out:
         return TargetRun(End.TIMEOUT, reason=f"not finished after {target.timeout_s:.0f} s")
-    if ended.out_of_memory or ended.exit_code >= _KILLED:
-        killed = f"the test command was killed (exit code {ended.exit_code})"
-        return _nothing("more memory than the limit allows" if ended.out_of_memory else killed)
+    if why := _cut_off(ended):
+        return _nothing(why)
     if target.results == EXIT_STATUS:
         return TargetRun(End.FINISHED, results_of_exit(ended.exit_code))
     found = _read(written)
@@ -37,6 +36,13 @@ def read_report(target: TargetProfile, written: Path, ended: Ended) -> TargetRun
     results = read_results(target.results, found)
     reason = _contradiction(results, ended.exit_code)
     return _nothing(reason) if reason else TargetRun(End.FINISHED, results, results.reason)
+
+
+def _cut_off(ended: Ended) -> str:
+    """Say what ended a command before it had said all, or nothing."""
+    if ended.out_of_memory or ended.out_of_disk:
+        return f"more {'memory' if ended.out_of_memory else 'space on the disk'} than the limit allows"
+    return f"the test command was killed (exit code {ended.exit_code})" if ended.exit_code >= _KILLED else ""
 
 
 def _nothing(reason: str) -> TargetRun:

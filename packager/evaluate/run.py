@@ -9,8 +9,9 @@ so that no target's tests touch another's; the report lies in a folder that noth
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from packager.base.errors import InputError, WorldError
@@ -20,6 +21,7 @@ from packager.evaluate.controls import take_out
 from packager.evaluate.predictions import Patch
 from packager.evaluate.reports import REPORT_LIMIT_BYTES, read_report
 from packager.evaluate.results import End, Results, TargetRun
+from packager.evaluate.services import NOT_READY, with_services
 from packager.evaluate.workspace import Workspace, keep_out
 from packager.sandbox.engine import Bind, Command, Streams
 from packager.sandbox.identity import ROOM_IN_TREE
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
     from packager.sandbox.engine import Engine, Tree
 
 REPORT_FOLDER = f"{ROOM_IN_TREE}/report"
+DISK_BYTES = 16 << 30
+"""What tests may write where the recipe says nothing."""
+_LEAST_FREE_BYTES = 16 << 20
 PREPARE_TIMEOUT_S = 1800.0
 PREPARE_FACTOR = 10
 """Times what the tests may take: a patch that hangs while it is loaded must not hold a quick task for half an hour."""
@@ -166,6 +171,8 @@ class _Run:
         log = Log(self._session.progress, target.name)
         inside = shlex.quote(target.workdir)
         script = target.run if target.workdir == "." else f"cd {inside} && {{ {target.run}; }}"
+        services = self._session.profile.services
+        script = with_services(script, services)
         command = self._command(target, script, timeout_s=target.timeout_s, report=shared)
         try:
             with (folder / "stdout").open("wb") as stdout:
@@ -173,7 +180,11 @@ class _Run:
         except WorldError as error:
             return Tested(TargetRun(End.INFRA, reason=str(error)), log=log.tail())
         written = folder / "stdout" if target.report == "stdout" else shared / "report"
+        if free_bytes(self._scratch) < _LEAST_FREE_BYTES:
+            return Tested(TargetRun(End.INFRA, reason="the disk of the store is full"), ended.seconds, log.tail())
         run = self._doubted(target, tree, read_report(target, written, ended))
+        if services and ended.exit_code == NOT_READY and not run.results.statuses:
+            run = _nothing("a service that the tests need was not ready in time").run
         return Tested(run, ended.seconds, log.tail())
 
     def _doubted(self, target: TargetProfile, tree: Tree, run: TargetRun) -> TargetRun:
@@ -188,6 +199,7 @@ class _Run:
 
     def _command(self, target: TargetProfile, script: str, *, timeout_s: float, report: Path | None = None) -> Command:
         env = {**self._session.env, **dict(target.env)}
+        limits = self._session.profile.limits
         binds: tuple[Bind, ...] = ()
         if report is not None:
             env["WIDESWE_REPORT"] = f"{REPORT_FOLDER}/report"
@@ -197,9 +209,15 @@ class _Run:
             env=env,
             cwd=f"/workspace/{target.name}",
             timeout_s=timeout_s,
-            limits=self._session.profile.limits,
+            limits=replace(limits, disk_bytes=limits.disk_bytes or DISK_BYTES),
             binds=binds,
         )
+
+
+def free_bytes(folder: Path) -> int:
+    """Return how much can still be written where a folder is."""
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize
 
 
 def _nothing(reason: str) -> Tested:

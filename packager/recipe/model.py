@@ -22,6 +22,7 @@ from packager.base.digests import Digest, digest_of
 from packager.recipe.checks import CROSS, format_key, relation_faults
 from packager.recipe.fields import (
     AbsolutePath,
+    Alias,
     ArchiveUrl,
     Command,
     Commit,
@@ -117,11 +118,15 @@ class Gold(_Value):
 
 
 class Hidden(_Value):
-    """The tests that judge: paths taken from a commit, and / or a folder that is laid over the checkout."""
+    """The tests that judge: paths taken from a commit, and / or a folder laid over the checkout; or a patch of base.
+
+    Of a patch, the files count that it makes of the base commit's.
+    """
 
     commit: Commit | None = None
     paths: Globs = ()
     files: RecipeFolder | None = None
+    patch: RecipeFile | None = None
 
 
 class SharedHistory(_Value):
@@ -168,7 +173,10 @@ History = Annotated[
 
 
 class TargetTests(_Value):
-    """How the tests run; without `report`, XML and whole JSON are read from $WIDESWE_REPORT, the others from stdout."""
+    """How the tests run; without `report`, XML and whole JSON are read from $WIDESWE_REPORT, the others from stdout.
+
+    `shuffle` is the same command with another order of tests, where the tool knows no way itself: it validates.
+    """
 
     run: Command
     workdir: Workdir = "."
@@ -176,6 +184,7 @@ class TargetTests(_Value):
     report: Report | None = None
     timeout_s: Seconds = Field(default=1800, alias="timeout")
     env: Environment = Field(default=())
+    shuffle: Command | None = None
 
     @property
     def reads_stdout(self) -> bool:
@@ -244,11 +253,12 @@ class Service(_Value):
 
 
 class Limits(_Value):
-    """What the sandbox gives to one command."""
+    """What the sandbox gives to one command; `disk` is what it may write, 16G where nothing is said."""
 
     cpus: Cpus = 2
     memory_bytes: MemoryBytes = Field(default=4 << 30, alias="memory")
     pids: Pids = 4096
+    disk_bytes: MemoryBytes | None = Field(default=None, alias="disk")
 
 
 def _by_name(found: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -260,10 +270,15 @@ def _by_ends(found: tuple[Link, ...]) -> tuple[Link, ...]:
 
 
 class Recipe(_Value):
-    """One task; targets, contexts and links are kept sorted, since their order in the file has no meaning."""
+    """One task; targets, contexts and links are kept sorted, since their order in the file has no meaning.
+
+    `aliases` are ids of the same task elsewhere; `frozen` is a file with the lists of tests that a release fixed, in
+    its own spelling, to compare with what `validate` finds.
+    """
 
     schema_id: Literal["wideswe-recipe/1"] = Field(alias="schema")
     id: TaskId
+    aliases: Annotated[tuple[Alias, ...], Sorted] | None = None
     kind: Literal["feature", "bugfix"]
     relation: Literal["producer-consumer", "parallel"]
     ecosystem: Ecosystem
@@ -277,6 +292,7 @@ class Recipe(_Value):
     links: Annotated[tuple[Link, ...], AfterValidator(_by_ends)] = ()
     services: tuple[Service, ...] = ()
     limits: Limits = Limits()
+    frozen: RecipeFile | None = None
 
     _folder: Path | None = PrivateAttr(default=None)
 

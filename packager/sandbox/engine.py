@@ -21,6 +21,8 @@ class Limits:
     cpus: int = 2
     memory_bytes: int = 4 << 30
     pids: int = 4096
+    disk_bytes: int = 0
+    """What a command may have on the disk of all that was written in its tree; the native engine looks now and then."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +50,13 @@ class Command:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended: exit code (128 + signal when killed), and whether the time or memory limit ended it."""
+    """How a command ended: exit code (128 + signal when killed), and which limit ended it, if one did."""
 
     exit_code: int
     seconds: float
     timed_out: bool = False
     out_of_memory: bool = False
+    out_of_disk: bool = False
 
 
 @dataclass(frozen=True)

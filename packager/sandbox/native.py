@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from packager.sandbox.overlay import Stack
     from packager.sandbox.proxy import Proxy
     from packager.sandbox.spec import Spec
+    from packager.sandbox.usage import Watch
 
 __all__ = ["NativeEngine", "NativeTree", "prepare_process"]
 
@@ -160,10 +161,11 @@ class _Launcher:
 
 
 class _Job(NamedTuple):
-    """Until when a command may run, and what answers its requests."""
+    """Until when a command may run, what answers its requests, and what looks at how much it writes."""
 
     deadline: float
     proxy: Proxy | None
+    watch: Watch | None = None
 
 
 class NativeTree:
@@ -217,11 +219,23 @@ class NativeTree:
             if fetches is not None and proxy is not None:
                 spec["env"] |= {**fetches.environment(), **proxy_environment()}
                 spec["binds"] += [(str(path), place, False) for path, place in proxy.trusted.items()]
-            code, timed_out = _supervise(spec, launcher, streams, _Job(started + command.timeout_s, proxy))
-            out_of_memory = code != 0 and not timed_out and group.ran_out_of_memory()
+            watch = self._watch(command)
+            code, cut_off = _supervise(spec, launcher, streams, _Job(started + command.timeout_s, proxy, watch))
+            out_of_memory = code != 0 and not cut_off and group.ran_out_of_memory()
+            out_of_disk = watch is not None and watch.is_over
             if proxy is not None:
                 proxy.close()
-        return Ended(code, time.monotonic() - started, timed_out=timed_out, out_of_memory=out_of_memory)
+        seconds, timed_out = time.monotonic() - started, cut_off and not out_of_disk
+        return Ended(code, seconds, timed_out=timed_out, out_of_memory=out_of_memory, out_of_disk=out_of_disk)
+
+    def _watch(self, command: Command) -> Watch | None:
+        """Return what looks at how much is written: to the tree, and to whatever else the command may write."""
+        most = command.limits.disk_bytes
+        if not most:
+            return None
+        from packager.sandbox.usage import Watch  # noqa: PLC0415 - no step of a build needs it
+
+        return Watch([self.upper, *(bind.source for bind in command.binds if bind.writable)], most)
 
     def _next_ca_file(self) -> Path:
         return self._stack.root.with_name(f"ca{next(self._counter)}")
@@ -296,13 +310,13 @@ def _channels(*, with_listener: bool) -> Iterator[_Channels]:
 
 
 def _supervise(spec: Spec, launcher: _Launcher, streams: Streams, job: _Job) -> tuple[int, bool]:
-    """Tell the launcher and carry output until the command is over; return its exit code and whether it timed out."""
+    """Tell the launcher and carry output until the command is over; return its exit code and whether we ended it."""
     child, channels = launcher.child, launcher.channels
     try:
         launcher.tell(spec)
         pairs = zip((child.stdout, child.stderr), (streams.stdout, streams.stderr), strict=True)
         sinks = {pipe.fileno(): sink for pipe, sink in pairs if pipe is not None and sink is not None}
-        timed_out = Pump(child, sinks, _on_listener(channels, job.proxy)).run(job.deadline)
+        timed_out = Pump(child, sinks, _on_listener(channels, job.proxy), job.watch).run(job.deadline)
         code = child.wait()
     finally:
         launcher.end()

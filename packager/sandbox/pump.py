@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from packager.sandbox.usage import Watch
+
 _BLOCK_BYTES = 1 << 16
 _GRACE_S = 10.0
 
@@ -36,9 +38,10 @@ class Pump:
     child: Child
     sinks: Mapping[int, Callable[[bytes], None]]
     once: Mapping[int, Callable[[], None]] = field(default_factory=dict)
+    watch: Watch | None = None
 
     def run(self, deadline: float) -> bool:
-        """Pump to the end; return whether the deadline (of the monotonic clock) ended it.
+        """Pump to the end; return whether the deadline (of the monotonic clock) or the watch ended it.
 
         However this is left, the command and all that it started are dead: its process namespace ended.
         """
@@ -83,7 +86,9 @@ class Pump:
     def _until_ended(self, selector: selectors.BaseSelector, ended: int, deadline: float) -> bool:
         while True:
             left = deadline - time.monotonic()
-            if left <= 0:
+            if self.watch is not None:
+                left = min(left, self.watch.wait_s())
+            if deadline <= time.monotonic() or (self.watch is not None and self.watch.is_over):
                 return False
             ready = {key.fd for key, _ in selector.select(left)}
             for descriptor in ready & set(self.once):

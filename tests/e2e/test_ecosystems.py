@@ -215,7 +215,7 @@ def test_a_dependency_that_gold_adds_is_there_without_any_trace_of_golds_files(p
     texts = workspace_texts(builder.store, stage)
     assert b"BurntSushi" not in b"".join(texts.values())
     assert texts[b"workspace/gomod/go.mod"] == GO.files["go.mod"].encode()
-    found = api.validate(suite.place, suite.task, runs=1)
+    found = api.validate(suite.place, suite.task, api.ValidationRequest(runs=1))
     assert found.valid
     assert found.expected["gomod"].plain() == {"FAIL_TO_PASS": ["ex.invalid/sample::TestSize"], "PASS_TO_PASS": []}
 

@@ -15,6 +15,7 @@ from packager.evaluate.grade import TargetGrade, grade_target
 from packager.evaluate.predictions import Patch
 from packager.evaluate.profile import Profile, TargetProfile
 from packager.evaluate.run import Session
+from packager.evaluate.services import NOT_READY, Service
 from packager.sandbox.engine import Limits
 from packager.sandbox.namespaces import may_mount
 from tests.support.host_engine import HostEngine
@@ -84,10 +85,15 @@ def judge(engine: HostEngine, tmp_path: Path) -> Callable[..., Mapping[str, Targ
         (checkout / "lib.sh").write_text("answer() { :; }\n")
         (checkout / "t" / "all.sh").write_text(". ./t/hidden.sh\n")
 
-    def run(patches: Mapping[str, Patch | None], *targets: TargetProfile) -> Mapping[str, TargetGrade]:
+    def run(
+        patches: Mapping[str, Patch | None],
+        *targets: TargetProfile,
+        services: tuple[Service, ...] = (),
+        disk_bytes: int = 0,
+    ) -> Mapping[str, TargetGrade]:
         chosen = targets or (a_target("maker"), a_target("user"))
         hidden = {target.name: {"t/hidden.sh": (0o644, (HIDDEN + REST).encode())} for target in chosen}
-        profile = Profile("wide", chosen, Limits(1, 256 << 20, 64))
+        profile = Profile("wide", chosen, Limits(1, 256 << 20, 64, disk_bytes), services)
         session = Session(engine, [layer], {}, profile, hidden, tmp_path / "store")
         tested = session.run({target.name: lib(GOOD) for target in chosen} | dict(patches))
         assert list((tmp_path / "store" / "tmp").iterdir()) == []
@@ -285,3 +291,41 @@ def test_a_patch_of_thousands_of_nested_folders_is_unresolved(judge: Callable[..
         "unresolved",
         f"no results: its tests cannot be put in place: {'d/' * 40}…: folders are nested deeper than 256",
     )
+
+
+SERVER = (
+    "import http.server as h\nclass A(h.BaseHTTPRequestHandler):\n    def do_GET(s):\n        s.send_response(200)\n"
+    "        s.end_headers()\n        s.wfile.write(b'42')\nprint('listening', flush=True)\n"
+    "h.HTTPServer(('127.0.0.1', 8080), A).serve_forever()"
+)
+ASK = "python3 -c \"import urllib.request as u; print(u.urlopen('http://127.0.0.1:8080').read().decode())\""
+
+
+def test_services_answer_before_the_tests_begin_and_are_gone_after_them(
+    judge: Callable[..., Mapping[str, TargetGrade]],
+) -> None:
+    answers = Service("answers", f'sleep 0.5; python3 -c "{SERVER}"', ASK)
+    grades = judge({"maker": lib(f"answer() {{ {ASK}; }}"), "user": lib(WRONG)}, services=(answers,))
+    assert (said(grades["maker"]), said(grades["user"])) == (RESOLVED, FAILED)
+
+
+def test_a_service_that_is_never_ready_resolves_nothing_and_says_so(
+    judge: Callable[..., Mapping[str, TargetGrade]],
+) -> None:
+    late = Service("late", "exit 1", "exit 0")
+    grades = judge({}, a_target("maker", run=f"exit {NOT_READY}"), services=(late,))
+    assert said(grades["maker"]) == ("unresolved", "no results: a service that the tests need was not ready in time")
+
+
+@pytest.mark.parametrize("place", ["/workspace/maker/big", "/big", "$WIDESWE_REPORT"])
+def test_tests_that_write_more_than_the_limit_are_ended(
+    judge: Callable[..., Mapping[str, TargetGrade]], place: str
+) -> None:
+    flood = f'{GOOD}\nwhile :; do head -c 8000000 /dev/zero >>"{place}"; sleep 0.02; done'
+    grades = judge({"maker": lib(flood)}, a_target("maker"), disk_bytes=64 << 20)
+    assert said(grades["maker"]) == ("unresolved", "no results: more space on the disk than the limit allows")
+
+
+def test_what_the_tests_delete_again_does_not_count(judge: Callable[..., Mapping[str, TargetGrade]]) -> None:
+    churn = f"{GOOD}\nfor i in 1 2 3 4 5 6 7 8; do head -c 16000000 /dev/zero >big; sleep 0.2; rm big; done"
+    assert said(judge({"maker": lib(churn)}, a_target("maker"), disk_bytes=64 << 20)["maker"]) == RESOLVED
