@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from packager.api.carry import Copied, mirror, mirror_pairs, mirror_suite, pull, push
     from packager.api.compare import diff, explain
     from packager.api.grants import Granted, grant, join_secret, open_task, rotate_secret, split_secret
+    from packager.api.importing import import_released
     from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect, recognise
     from packager.api.machine import can_build, doctor, ecosystems
     from packager.api.place import Place
@@ -86,6 +87,7 @@ __all__ = [
     "images_in",
     "import_bundle",
     "import_key",
+    "import_released",
     "inspect",
     "inspect_suite",
     "join_secret",
@@ -126,6 +128,7 @@ _HOMES = {
     "bundle": ("BundleForm", "Cargo", "export_bundle", "import_bundle", "load"),
     "carry": ("Copied", "mirror", "mirror_pairs", "mirror_suite", "pull", "push"),
     "compare": ("diff", "explain"),
+    "importing": ("import_released",),
     "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect", "recognise"),
     "machine": ("can_build", "doctor", "ecosystems"),
     "place": ("Place",),

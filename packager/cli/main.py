@@ -21,6 +21,7 @@ from packager.cli.place import Options
 from packager.cli.screen import printable
 
 _VERBS = {
+    "import": "importing",
     "list": "author",
     "lock": "author",
     "fetch": "author",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from packager.base.digests import digest_of
 from packager.base.errors import InputError, IntegrityError
+from packager.lock.hidden_patch import files_of_patch
 from packager.lock.model import LockedFiles
 from packager.oci.entries import Kind, file_entry
 from packager.oci.tar_reader import read_tar
@@ -124,12 +125,15 @@ def read_gold(recipe: Recipe, target: Target, repositories: Repositories) -> byt
 
 
 def read_hidden(recipe: Recipe, target: Target, repositories: Repositories) -> HiddenFiles:
-    """Return the hidden test files of a target: those of a commit, then those of a folder laid over them."""
+    """Return the hidden test files of a target: those of a commit or a patch, then those of a folder laid over them."""
     found: HiddenFiles = {}
     hidden = target.hidden
     if hidden.commit is not None:
         repository = repositories.repository(target.name, hidden.commit)
         found.update(_from_commit(repository, hidden.commit, hidden.paths))
+    if hidden.patch is not None:
+        repository = repositories.repository(target.name, target.commit)
+        found.update(files_of_patch(repository, target.commit, recipe.file(hidden.patch).read_bytes()))
     if hidden.files is not None:
         folder = recipe.file(hidden.files)
         found.update(_from_folder(folder))

@@ -186,6 +186,11 @@ def _hidden_faults(target: Mapping[str, Any]) -> Iterator[Fault]:
     hidden = target.get("hidden")
     if not isinstance(hidden, dict):
         return
+    if "patch" in hidden:
+        others = [key for key in ("commit", "paths", "files") if hidden.get(key)]
+        if others:
+            yield Fault(("hidden",), f"expected patch alone, found {', '.join(others)} beside it")
+        return
     if not hidden.get("paths") and "files" not in hidden:
         yield Fault(("hidden",), "expected paths of a commit, or files, found neither", "the hidden tests judge")
     elif hidden.get("paths") and "commit" not in hidden:

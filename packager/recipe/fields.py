@@ -148,6 +148,7 @@ if TYPE_CHECKING:
     Suite = str
     Package = str
     ImageByDigest = str
+    Alias = str
     Template = str
     Version = str
     ArchiveUrl = str
@@ -156,6 +157,7 @@ if TYPE_CHECKING:
     Environment = tuple[tuple[str, str], ...]
 else:
     TaskId = _text(TASK_ID_PATTERN, "lower-case words joined by -", hint="such as hello-wide-001", limit=80)
+    Alias = _text(r"[A-Za-z0-9][A-Za-z0-9._:/+-]*", "an id of letters, digits and . _ : / + -", limit=200)
     Name = _text(NAME_PATTERN, "a folder name of letters, digits, . _ -")
     Ecosystem = _text("[A-Za-z0-9][A-Za-z0-9._-]*", "a word of letters, digits, . _ -")
     Suite = _text("[a-z]+", "a Debian suite by its code name", hint="such as bookworm")

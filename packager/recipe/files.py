@@ -35,12 +35,16 @@ def _templates(images: Path) -> list[str]:
 def _named(plain: Mapping[str, Any]) -> Iterator[tuple[Key, str, bool]]:
     if (prompt := text(plain, "prompt")) is not None:
         yield ("prompt",), prompt, False
+    if (frozen := text(plain, "frozen")) is not None:
+        yield ("frozen",), frozen, False
     for key, one in repositories(plain):
         if (bundle := text(one, "bundle")) is not None:
             yield (*key, "bundle"), bundle, False
     for index, target in mappings(plain, "targets"):
         if (patch := text(mapping(target, "gold"), "patch")) is not None:
             yield ("targets", index, "gold", "patch"), patch, False
+        if (patch := text(mapping(target, "hidden"), "patch")) is not None:
+            yield ("targets", index, "hidden", "patch"), patch, False
         if (files := text(mapping(target, "hidden"), "files")) is not None:
             yield ("targets", index, "hidden", "files"), files.rstrip("/"), True
 

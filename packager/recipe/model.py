@@ -22,6 +22,7 @@ from packager.base.digests import Digest, digest_of
 from packager.recipe.checks import CROSS, format_key, relation_faults
 from packager.recipe.fields import (
     AbsolutePath,
+    Alias,
     ArchiveUrl,
     Command,
     Commit,
@@ -117,11 +118,15 @@ class Gold(_Value):
 
 
 class Hidden(_Value):
-    """The tests that judge: paths taken from a commit, and / or a folder that is laid over the checkout."""
+    """The tests that judge: paths taken from a commit, and / or a folder laid over the checkout; or a patch of base.
+
+    Of a patch, the files count that it makes of the base commit's.
+    """
 
     commit: Commit | None = None
     paths: Globs = ()
     files: RecipeFolder | None = None
+    patch: RecipeFile | None = None
 
 
 class SharedHistory(_Value):
@@ -265,10 +270,15 @@ def _by_ends(found: tuple[Link, ...]) -> tuple[Link, ...]:
 
 
 class Recipe(_Value):
-    """One task; targets, contexts and links are kept sorted, since their order in the file has no meaning."""
+    """One task; targets, contexts and links are kept sorted, since their order in the file has no meaning.
+
+    `aliases` are ids of the same task elsewhere; `frozen` is a file with the lists of tests that a release fixed, in
+    its own spelling, to compare with what `validate` finds.
+    """
 
     schema_id: Literal["wideswe-recipe/1"] = Field(alias="schema")
     id: TaskId
+    aliases: Annotated[tuple[Alias, ...], Sorted] | None = None
     kind: Literal["feature", "bugfix"]
     relation: Literal["producer-consumer", "parallel"]
     ecosystem: Ecosystem
@@ -282,6 +292,7 @@ class Recipe(_Value):
     links: Annotated[tuple[Link, ...], AfterValidator(_by_ends)] = ()
     services: tuple[Service, ...] = ()
     limits: Limits = Limits()
+    frozen: RecipeFile | None = None
 
     _folder: Path | None = PrivateAttr(default=None)
 
