@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -66,11 +67,18 @@ class Results:
         A `<plan>`, `<bail out>` or `<unclosed>` that failed spoils its stream, a `<build>` or `<package>` its package.
         """
         judged = dict(self.judged())
-        broken = [_BROKEN.fullmatch(name) for name, status in judged.items() if status.is_bad]
-        for match in filter(None, broken):
-            inside = "" if match[1] is None else f"{match[1]}{match[2]}"
-            for name in [name for name in judged if name == match[1] or name.startswith(inside)]:
-                judged[name] = Status.FAILED
+        matches = [_BROKEN.fullmatch(name) for name, status in judged.items() if status.is_bad]
+        broken = [(match[1], match[2]) for match in matches if match is not None]
+        judged.update((name, Status.FAILED) for name, _ in broken if name in judged)
+        names, last = list(judged), None  # sorted, so that what begins alike stands together
+        for inside in sorted({"" if name is None else f"{name}{separator}" for name, separator in broken}):
+            if last is not None and inside.startswith(last):
+                continue
+            last = inside
+            number = bisect_left(names, inside)
+            while number < len(names) and names[number].startswith(inside):
+                judged[names[number]] = Status.FAILED
+                number += 1
         return judged
 
 

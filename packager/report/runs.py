@@ -1,13 +1,15 @@
 """The verdicts of many runs: one file per task in a folder per configuration, read whole and checked.
 
 Layout: RESULTS/CONFIGURATION/TASK.json, or RESULTS/CONFIGURATION/MODE/TASK.json with the modes `joint` (the agent had
-all targets, the default) and `independent` (it had one, the others stood at gold). Beside a verdict may lie
-TASK.facts.json with what a verdict does not bind: {"schema": "wideswe-facts/1", "kind", "failure_class", "requests",
-"logs": {TARGET: text}}, each key but the first optional.
+all targets, the default) and `independent` (it had one, the others stood at gold); in place of TASK.json also
+TASK/KEY.json, as `evaluate --into` keeps verdicts. Beside a verdict may lie TASK.facts.json with what a verdict does
+not bind: {"schema": "wideswe-facts/1", "kind", "failure_class", "requests", "logs": {TARGET: text}}, each key but the
+first optional.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -27,6 +29,7 @@ FailureClass = Literal["scope", "delivery", "post-edit"]
 
 FACTS_SCHEMA = "wideswe-facts/1"
 FACTS_SUFFIX = ".facts.json"
+_KEPT = re.compile(r"[0-9a-f]{32}\.json")
 _VERDICT_LIMIT_BYTES = 64 << 20
 _MODES: tuple[Mode, ...] = get_args(Mode)
 _CLASSES: tuple[FailureClass, ...] = get_args(FailureClass)
@@ -77,7 +80,7 @@ def read_runs(folders: Iterable[Path]) -> list[Run]:
                 )
     if not found:
         where = ", ".join(map(str, folders))
-        raise InputError("no verdict found", where=where, hint="write them with evaluate --output")
+        raise InputError("no verdict found", where=where, hint="write them with evaluate --output or --into")
     return [run for _, (run, _) in sorted(found.items())]
 
 
@@ -85,11 +88,12 @@ def _read_run(path: Path, folder: Path) -> Run:
     where = str(path)
     parts = [folder.resolve().name, *path.relative_to(folder).parts[:-1]]
     mode: Mode = "joint"
+    task = parts.pop() if len(parts) > 1 and _KEPT.fullmatch(path.name) else path.stem
     if len(parts) > 1 and parts[-1] in _MODES:
         mode = "independent" if parts.pop() == "independent" else "joint"
     verdict = parse_verdict(read_file(path, limit=_VERDICT_LIMIT_BYTES), where=where)
-    if path.name != f"{verdict.task}.json":
-        raise InputError(f"expected the verdict of {path.stem}, found that of {verdict.task}", where=where)
+    if task != verdict.task:
+        raise InputError(f"expected the verdict of {task}, found that of {verdict.task}", where=where)
     name = "/".join(parts[1:]) or parts[0]
     facts = path.with_name(verdict.task + FACTS_SUFFIX)
     return Run(name, mode, verdict, _read_facts(facts) if facts.exists() else Facts())

@@ -18,8 +18,8 @@ _HASH = re.compile(r"-[0-9a-f]{16}(?:\.exe)?$|\.exe$")
 _COUNT = re.compile(r"running ([0-9]{1,9}) tests?")
 _TEST = re.compile(r"test (.+?) \.\.\. (.*)")
 _SUMMARY = re.compile(
-    r"test result: (ok|FAILED)\. ([0-9]+) passed; ([0-9]+) failed; ([0-9]+) ignored; ([0-9]+) measured; "
-    r"[0-9]+ filtered out(?:; finished in .*)?"
+    r"test result: (ok|FAILED)\. ([0-9]{1,9}) passed; ([0-9]{1,9}) failed; ([0-9]{1,9}) ignored; "
+    r"([0-9]{1,9}) measured; [0-9]+ filtered out(?:; finished in .*)?"
 )
 _BUILD_FAILED = re.compile(r"error(?:\[E[0-9]+\])?: could not compile .*|error: Unrecognized option.*")
 _LINE = re.compile(r" \(line [0-9]+\)")

@@ -41,6 +41,10 @@ HOSTILE = (
     '{"a": ' + "[" * 100_000,
     '{"a": ' + "9" * 100_000 + "}",
     "\x1b[" + "1;" * 50_000,
+    f"running {'9' * 5_000} tests\ntest result: ok. {'9' * 5_000} passed; 0 failed; 0 ignored; 0 measured; 0 filtered out",
+    f"a (b.c) ... \nRan {'9' * 5_000} tests in 1s\n\nOK",
+    f"1..{'9' * 5_000}\nok {'9' * 5_000} - ",
+    f'<TestRun><ResultSummary outcome="Failed"><Counters total="{"9" * 5_000}"/></ResultSummary></TestRun>',
     " " * 100_000 + "ok 1",
 )
 

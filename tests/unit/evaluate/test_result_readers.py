@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -206,6 +207,25 @@ def test_bombs_cut_reports_and_other_xml_have_no_results(data: bytes, expected: 
 def test_a_deep_report_is_read_without_recursion() -> None:
     deep = "<properties>" * 20_000 + "</properties>" * 20_000
     assert read("junit-xml", f"<testsuite>{deep}{case(name='a')}</testsuite>") == {"a": "passed"}
+
+
+def test_many_streams_that_broke_off_are_no_burden() -> None:
+    cases = [case(name=f"s{number} &gt; t") for number in range(30_000)]
+    broken = [case("<failure/>", name=f"s{number} &gt; &lt;plan&gt;") for number in range(30_000)]
+    begun = time.process_time()
+    sound = read_results("junit-xml", suite(case(name="alone"), *cases, *broken).encode()).sound()
+    assert [name for name, status in sound.items() if not status.is_bad] == ["alone"]
+    assert time.process_time() - begun < 10
+
+
+def test_what_broke_off_inside_of_what_broke_off_is_counted_once() -> None:
+    text = suite(
+        *(case("<failure/>", name=f"{'a::' * depth}&lt;build&gt;") for depth in range(1, 4)),
+        case(name="a::b"),
+        case(name="ab"),
+    )
+    sound = read_results("junit-xml", text.encode()).sound()
+    assert [name for name, status in sound.items() if not status.is_bad] == ["ab"]
 
 
 # go test -json

@@ -82,11 +82,23 @@ def test_a_folder_of_verdicts_alone_is_one_configuration(tmp_path: Path) -> None
     assert (run.configuration, run.mode) == ("mine", "joint")
 
 
+def test_verdicts_as_a_campaign_keeps_them_are_read_too(tmp_path: Path) -> None:
+    kept = "0123456789abcdef" * 2 + ".json"
+    for folder in (tmp_path / "runs", tmp_path / "runs" / "m" / "independent"):
+        path = write_run(folder / "one", made_up("one", BOTH))
+        path.rename(path.with_name(kept))
+    found = [(run.configuration, run.mode, run.verdict.task) for run in read_runs([tmp_path / "runs"])]
+    assert found == [("m", "independent", "one"), ("runs", "joint", "one")]
+    path = write_run(tmp_path / "wrong" / "two", made_up("one", BOTH))
+    path.rename(path.with_name(kept))
+    assert refusal(tmp_path / "wrong") == f"two/{kept}: expected the verdict of two, found that of one"
+
+
 def test_what_is_no_result_is_refused_with_its_place(tmp_path: Path) -> None:
     assert refusal(tmp_path / "none").startswith(f"{tmp_path / 'none'}: expected a folder of results, found none")
     (tmp_path / "empty").mkdir()
     assert refusal(tmp_path / "empty") == (
-        f"{tmp_path / 'empty'}: no verdict found\nhint: write them with evaluate --output"
+        f"{tmp_path / 'empty'}: no verdict found\nhint: write them with evaluate --output or --into"
     )
     path = write_run(tmp_path / "renamed" / "m", made_up("one", BOTH))
     path.rename(path.with_name("two.json"))
