@@ -130,10 +130,17 @@ class GitReplay:
             return None
         pinned = pinned_of(row.blob.key for row in rows)
         if not asked[1]:
-            return Answer(200, ADVERTISEMENT, format_refs(Refs(dict(pinned.refs), pinned.head)))
+            return Answer(200, ADVERTISEMENT, format_refs(_offered(pinned)))
         wish = parse_wish(request.body, encoding=request.headers.get("content-encoding", ""))
         known = {commit for _, commit in (*pinned.wants, *pinned.refs)}
         return _answer(self._store, rows[0].blob.digest, wish) if known.issuperset(wish.wants) else None
+
+
+def _offered(pinned: Pinned) -> Refs:
+    """Return the refs of a lock, and a name for each commit that no ref leads to: clients ask nothing of no refs."""
+    named = dict(pinned.refs)
+    bare = {f"refs/wanted/{commit}": commit for _, commit in pinned.wants if commit not in named.values()}
+    return Refs(named | bare, pinned.head)
 
 
 def _answer(store: Store, pack: Digest, wish: Wish) -> Answer:

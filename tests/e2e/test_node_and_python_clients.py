@@ -36,6 +36,8 @@ pytestmark = [
 
 COREPACK = "npm install --global --ignore-scripts corepack@0.36.0"
 PNPM, BERRY, YARN_1, BUN = "pnpm@11.3.0", "@yarnpkg/cli-dist@4.18.1", "yarn@1.22.22", "bun@1.4.5"
+STATE = "node_modules/.modules.yaml node_modules/.pnpm-workspace-state-v1.json"
+KEPT = "find /root -type f -path '*/.cache/*' -o -type f -path '*/.local/*'"
 TWO_DAYS = """node -p 'require("ms")("2 days")'"""
 SIX = "six-1.16.0-py2.py3-none-any.whl"
 
@@ -85,14 +87,14 @@ def check(place: SuitePlace, sample: Sample, script: str, *, client: str) -> str
 def test_pnpm_installs_what_its_lock_file_names_and_does_not_install_again(place_for: SuitePlace) -> None:
     """`pnpm exec` would install first if the state file were gone or younger than the manifests."""
     sample = project("pnpm", {"pnpm-lock.yaml": pnpm_lock()}, [globally(PNPM), "pnpm install --frozen-lockfile"])
-    script = f"pnpm exec {TWO_DAYS} && grep -h -o 'Tue, 01 Jan 1980\\|315532800000' node_modules/.*"
+    script = f"pnpm exec {TWO_DAYS} && grep -h -o 'Tue, 01 Jan 1980\\|315532800000' {STATE}"
     assert check(place_for, sample, script, client=PNPM) == "172800000\nTue, 01 Jan 1980\n315532800000\n"
 
 
 def test_pnpm_10_leaves_no_store_behind(place_for: SuitePlace) -> None:
     old = "pnpm@10.12.1"
     sample = project("pnpm10", {"pnpm-lock.yaml": pnpm_lock()}, [globally(old), "pnpm install --frozen-lockfile"])
-    script = f"{TWO_DAYS}; find /root/.local /root/.cache -type f"
+    script = f"{TWO_DAYS} && {KEPT}"
     assert check(place_for, sample, script, client=old) == "172800000\n"
 
 
@@ -118,7 +120,7 @@ def test_corepack_brings_the_client_that_a_project_asks_for(place_for: SuitePlac
 @pytest.mark.shows("yarn 1", "records", "replays offline", "cross-checked", "SBOM names")
 def test_yarn_1_installs_from_a_lock_file_that_names_another_registry(place_for: SuitePlace) -> None:
     sample = project("yarn1", {"yarn.lock": yarn_1_lock()}, [globally(YARN_1), "yarn install --frozen-lockfile"])
-    script = f"{TWO_DAYS} && find /root/.cache -type f"
+    script = f"{TWO_DAYS} && {KEPT}"
     assert check(place_for, sample, script, client=YARN_1) == "172800000\n"
 
 
@@ -174,5 +176,5 @@ def check_python(place: SuitePlace, sample: Sample) -> None:
     found = purls(suite)
     assert {purl for purl, origin in found.items() if origin == "lock"} == {"pkg:pypi/six@1.16.0"}
     assert {purl.partition("@")[0] for purl in found} >= {f"pkg:pypi/{sample.name}"}
-    script = f"{sample.name}/.venv/bin/python -B -c 'import six; print(six.__version__)'; find /root/.cache /root/.local -type f"
-    assert said(suite.task_build().builder(), stage, f"mkdir -p /root/.cache /root/.local; {script}") == "1.16.0\n"
+    script = f"{sample.name}/.venv/bin/python -B -c 'import six; print(six.__version__)' && {KEPT}"
+    assert said(suite.task_build().builder(), stage, script) == "1.16.0\n"

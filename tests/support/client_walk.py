@@ -13,6 +13,7 @@ from packager.build.dockerfile import parse_dockerfile
 from packager.build.execute import Builder, Input
 from packager.build.record import Recording, record_fetches, replay_fetches, vouch
 from packager.lock.clients import Clients
+from packager.lock.git import GitSources
 from packager.lock.recorder import Recorder
 from packager.oci.layer import open_layer
 from packager.oci.tar_reader import read_tar
@@ -72,7 +73,7 @@ class Walked:
 
 @dataclass(frozen=True)
 class Project:
-    """What a step starts from (files below /work) and what it runs; `variables` say where registries are.
+    """What a step starts from (files below /work) and what it runs; `variables` say where registries are, `mirrors` where repositories.
 
     `after` runs on top of what the step left, without any proxy: as tests run in an image.
     """
@@ -80,6 +81,7 @@ class Project:
     command: str
     files: Mapping[str, str | bytes] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
+    mirrors: Mapping[str, str] = field(default_factory=dict)
     after: str = ""
 
 
@@ -90,6 +92,7 @@ def walk(folder: Path, project: Project) -> Walked:
     text = "FROM scratch\nADD inputs/base.tar /\nENV PATH=/usr/bin:/bin HOME=/root LC_ALL=C.UTF-8\nWORKDIR /work\n"
     instructions = parse_dockerfile(f"{text}# step: {STEP}\nRUN {project.command}\n")
     clients = Clients({"HOME": str(folder), **project.variables}, root=folder)
+    clients.git = GitSources(store, project.mirrors, folder)
     recording = record_fetches(builder, instructions, lambda: Recorder(store, clients))
     fetches = replay_fetches(store, [STEP], recording.fetches, recording.absent)
     stage = replace(builder, fetches=fetches, fresh=frozenset({STEP})).build(instructions)

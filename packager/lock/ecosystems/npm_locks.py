@@ -28,7 +28,7 @@ _BERRY = re.compile(rf"(?P<name>{_NAME})@npm:(?P<version>{_VERSION})")
 _BUN = re.compile(rf"(?P<name>{_NAME})@(?P<version>{_VERSION})")
 _YARN_FIELD = re.compile(r'  (?P<name>version|resolved|integrity) "?(?P<value>[^"\n]+?)"?')
 _BUN_TUPLE = 4
-_JSON_WITH_COMMENTS = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
+_JSON_WITH_COMMENTS = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL)
 YARN_ZIP = "10c0"
 """The cache key of berry's checksums over uncompressed zips; those over compressed ones depend on a version of zlib."""
 
@@ -61,7 +61,7 @@ def read_pnpm(where: str, data: bytes) -> list[Promise]:
     """Read pnpm-lock.yaml of versions 5 to 9, and of pnpm 11, which may put a document about itself before it."""
 
     def promises() -> Iterator[Promise]:
-        for document in yaml.load_all(data, Loader=_Loader):
+        for document in _documents(data):
             for key, row in ((document or {}).get("packages") or {}).items():
                 found = next((match for match in (form.fullmatch(key) for form in _PNPM_KEYS) if match), None)
                 hashes = (row.get("resolution") or {}).get("integrity")
@@ -81,11 +81,11 @@ def read_yarn(where: str, data: bytes) -> list[Promise]:
 
 def _berry(where: str, data: bytes) -> Iterator[Promise]:
     """Read berry's checksums, which are of the zips that it makes of packages."""
-    document = yaml.load(data, Loader=_Loader)  # noqa: S506 - both are safe loaders
-    usual = str(document["__metadata"].get("cacheKey", ""))
+    (document,) = _documents(data)
+    usual = _text(document["__metadata"].get("cacheKey", ""))
     for key, row in document.items():
-        found = _BERRY.fullmatch(str(row.get("resolution", "")))
-        cache_key, _, checksum = str(row.get("checksum") or "").rpartition("/")
+        found = _BERRY.fullmatch(_text(row.get("resolution", "")))
+        cache_key, _, checksum = _text(row.get("checksum") or "").rpartition("/")
         if found and checksum and (cache_key or usual) == YARN_ZIP:
             yield _promise(f"{where} ({key})", found["name"], found["version"], f"{YARN_ZIP}-{checksum}")
 
@@ -111,8 +111,8 @@ def read_bun(where: str, data: bytes) -> list[Promise]:
     def promises() -> Iterator[Promise]:
         text = _JSON_WITH_COMMENTS.sub(lambda match: match[0] if match[0][0] == '"' else "", data.decode())
         for key, row in json.loads(text).get("packages", {}).items():
-            found = _BUN.fullmatch(str(row[0]))
-            if found and len(row) == _BUN_TUPLE and "-" in str(row[3]):
+            found = _BUN.fullmatch(_text(row[0]))
+            if found and len(row) == _BUN_TUPLE and "-" in _text(row[3]):
                 yield _promise(f"{where} ({key})", found["name"], found["version"], row[3])
 
     return _read(where, promises)
@@ -137,7 +137,21 @@ def _read(where: str, promises: Callable[[], Iterator[Promise]]) -> list[Promise
 
 
 def _promise(where: str, package: str, version: object, hashes: object) -> Promise:
-    return Promise(where, f"pkg:npm/{quote(package, safe='/')}@{quote(str(version))}", frozenset(str(hashes).split()))
+    subject = f"pkg:npm/{quote(package, safe='/')}@{quote(_text(version))}"
+    return Promise(where, subject, frozenset(_text(hashes).split()))
+
+
+def _documents(data: bytes) -> list[Any]:
+    """Return YAML's documents; aliases stay shared as long as nobody merges or writes them out."""
+    if re.search(rb"<<['\"]?\s*:", data):
+        raise ValueError("expected no merge keys (<<), which no package manager writes")
+    return list(yaml.load_all(data, Loader=_Loader))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, (str, int, float)):
+        raise TypeError(f"expected text, found a {type(value).__name__}")
+    return str(value)
 
 
 def _sha1(fragment: str) -> str:

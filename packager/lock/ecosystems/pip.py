@@ -73,6 +73,7 @@ class PythonPackages:
             "PDM_PYPI_URL": "http://pypi.invalid/simple/",
             "PDM_PYPI_VERIFY_SSL": "0",
             "PDM_REQUEST_TIMEOUT": "600",
+            "VIRTUALENV_OVERRIDE_APP_DATA": "/tmp/virtualenv",  # noqa: S108 - as above; poetry and pdm make theirs with it
             "UV_DEFAULT_INDEX": "http://pypi.invalid/simple/",
             "UV_INSECURE_HOST": "pypi.invalid",
             "UV_NO_INSTALLER_METADATA": "1",

@@ -194,3 +194,10 @@ def test_what_prepare_commands_write_is_kept_but_for_hooks(tmp_path: Path) -> No
         "node_modules/.bin/vitest": "installed\n",
         "go.work": "go 1.24\n",
     }
+
+
+def test_what_prepare_commands_make_for_the_test_command_is_kept(tmp_path: Path) -> None:
+    files = {"build/tests": "made\n", "t/all.pl": "forged\n"}
+    run = "./build/tests && perl t/all.pl"
+    assert restored(tmp_path / "after", files, prepared=True, run=run) == {"build/tests": "made\n"}
+    assert restored(tmp_path / "before", files, run=run) == {}

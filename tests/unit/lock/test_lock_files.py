@@ -269,6 +269,44 @@ def test_a_lock_of_python_that_cannot_be_read_is_named(name: str, text: str) -> 
         PythonPackages().promises(f"d/{name}", text.encode())
 
 
+LAUGHS = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 40))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        (
+            "pnpm-lock.yaml",
+            f"{LAUGHS}packages: {{a@1.0.0: {{resolution: {{integrity: *a39}}}}}}\n",
+            "expected text, found a list",
+        ),
+        (
+            "yarn.lock",
+            f"{LAUGHS}__metadata: {{cacheKey: 10c0}}\nb: {{resolution: *a39}}\n",
+            "'list' object has no attribute 'get'",
+        ),
+        (
+            "yarn.lock",
+            "__metadata: {cacheKey: 10c0}\nb: {resolution: {}}\n",
+            "expected text, found a dict",
+        ),
+        (
+            "pnpm-lock.yaml",
+            "a: &a {b: c}\npackages: {<<: [*a, *a]}\n",
+            "expected no merge keys (<<), which no package manager writes",
+        ),
+    ],
+)
+def test_aliases_that_multiply_cost_nothing(name: str, text: str, why: str) -> None:
+    with pytest.raises(InputError) as caught:
+        node(name, text)
+    assert str(caught.value) == f"{name}: the lock file cannot be read: {why}"
+
+
+def test_comments_without_end_are_read_once() -> None:
+    assert node("bun.lock", '{"packages": {}} ' + "/* " * 500_000) == []
+
+
 def test_yaml_cannot_make_objects() -> None:
     with pytest.raises(InputError, match="could not determine a constructor"):
         node("pnpm-lock.yaml", "packages: !!python/object/apply:os.system [false]\n")
