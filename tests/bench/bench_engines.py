@@ -1,7 +1,7 @@
 """How fast the native engine builds beside stock builders: the same Dockerfile, cold and with one changed repository.
 
     WIDESWE_STORE=… WIDESWE_KEYS=… python -m tests.bench.bench_engines [--task ID] [--rounds N] [--folder DIR]
-        [--daemon HOST] [--client DOCKER]
+        [--against buildkit|buildah] [--daemon HOST] [--client DOCKER]
 
 All start from the rendered context on a warm disk and end with an image in their own store: BuildKit's and buildah's as
 they are, ours compressed and ready to be pushed. The steps are the task's own without those that fetch. Cold: nothing of
@@ -59,9 +59,10 @@ class Bench:
         rounds = self._options.rounds
         native = [self._row("native, cold", self._native_cold, rounds), 0.0]
         native[1] = self._row("native, one repository changed", self._native_changed, rounds)
-        if run([*self._docker, "version"]).exit_code == 0:
+        wanted = self._options.against
+        if wanted in ("all", "buildkit") and run([*self._docker, "version"]).exit_code == 0:
             self._compare("BuildKit", (self._buildkit_cold, self._buildkit_changed), native)
-        if find_program("buildah") is not None:
+        if wanted in ("all", "buildah") and find_program("buildah") is not None:
             self._compare("buildah bud", (self._buildah_cold, self._buildah_changed), native)
 
     def _compare(self, name: str, measures: tuple[Measure, Measure], native: list[float]) -> None:
@@ -151,6 +152,7 @@ def main() -> None:
     parser.add_argument("--task", default="hello-wide-001")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--folder", default=None)
+    parser.add_argument("--against", choices=["all", "buildkit", "buildah"], default="all")
     parser.add_argument("--daemon", default="")
     parser.add_argument("--client", default="docker")
     options = parser.parse_args()
