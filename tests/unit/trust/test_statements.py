@@ -61,7 +61,10 @@ def test_nothing_that_could_confirm_a_guess_is_said(locked: tuple[Lock, dict[str
 
 def test_no_hidden_test_is_named(locked: tuple[Lock, dict[str, str]]) -> None:
     lock, _ = locked
-    expected = json.loads((ROOT / "lockfiles" / f"{lock.task}.linux-amd64.expected.json").read_bytes())
+    path = ROOT / "lockfiles" / f"{lock.task}.linux-amd64.expected.json"
+    if not path.exists():
+        pytest.skip("locked, not validated yet")
+    expected = json.loads(path.read_bytes())
     counts = {
         name: TargetCounts(len(target["FAIL_TO_PASS"]), len(target["PASS_TO_PASS"]))
         for name, target in expected["targets"].items()
