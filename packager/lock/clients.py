@@ -177,8 +177,6 @@ class Clients:
 
     def _find_crates(self) -> str | None:
         """Let cargo look for a crate behind a proxy that is not there: it says which index it could not reach."""
-        if find_program("cargo") is None:
-            return None
         named = self.environment.get("CARGO_HOME")
         home = Path(named) if named else self._home() / ".cargo"
         with tempfile.TemporaryDirectory() as folder:
