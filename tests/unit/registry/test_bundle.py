@@ -91,7 +91,7 @@ def test_an_unpacked_bundle_is_read_too(store: Store, tmp_path: Path) -> None:
     suite = make_suite(store, 1)
     export(store, tmp_path / "suite.tar", suite)
     with tarfile.open(tmp_path / "suite.tar") as archive:
-        archive.extractall(tmp_path / "folder", filter="data")
+        archive.extractall(tmp_path / "folder")  # noqa: S202 - ours; Debian's Python 3.11 knows no filter
     assert list(take(tmp_path / "folder", Store(tmp_path / "other"))) == [f"{HOME}/{task_name(1)}:v1"]
 
 
