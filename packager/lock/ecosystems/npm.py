@@ -90,6 +90,10 @@ class NodePackages:
             "pnpm_config_state_dir": "/tmp/pnpm-state",  # noqa: S108 - as above
             "pnpm_config_store_dir": "/tmp/pnpm-store",  # noqa: S108 - as above
             "pnpm_config_package_import_method": "copy",
+            "pnpm_config_update_notifier": "false",
+            # Both ask about every entry of the lock file, of all platforms, though none is fetched for it.
+            "pnpm_config_minimum_release_age": "0",
+            "pnpm_config_trust_policy": "off",
         }
 
     def asked(self, path: str) -> Asked | None:

@@ -16,6 +16,25 @@ if TYPE_CHECKING:
 OLD = "hoistPattern:\n  - '*'\nprunedAt: Sun, 29 Nov 2026 23:54:02 GMT\nstoreDir: /root/.local\n"
 STATE = {"prunedAt": "Mon, 01 Dec 2025 01:02:03 GMT", "lastValidatedTimestamp": 1795996442057, "pnpmfiles": []}
 EVEN = {"prunedAt": "Tue, 01 Jan 1980 00:00:00 GMT", "lastValidatedTimestamp": 315532800000, "pnpmfiles": []}
+POLICIES = """{
+  "lastValidatedTimestamp": 1795996442057,
+  "settings": {
+    "dev": true,
+    "minimumReleaseAge": 0,
+    "minimumReleaseAgeStrict": true,
+    "optional": true,
+    "trustPolicy": "off"
+  }
+}
+"""
+NO_POLICIES = """{
+  "lastValidatedTimestamp": 315532800000,
+  "settings": {
+    "dev": true,
+    "optional": true
+  }
+}
+"""
 
 
 def test_lock_files_say_which_commands() -> None:
@@ -26,11 +45,12 @@ def test_lock_files_say_which_commands() -> None:
 
 
 @pytest.mark.engine
-def test_the_times_that_pnpm_notes_are_set_and_nothing_else(tmp_path: Path) -> None:
+def test_the_times_and_policies_that_pnpm_notes_are_evened_out_and_nothing_else(tmp_path: Path) -> None:
     files = {
         "node_modules/.modules.yaml": (OLD, OLD.replace("Sun, 29 Nov 2026 23:54:02", "Tue, 01 Jan 1980 00:00:00")),
         "web/node_modules/.modules.yaml": (json.dumps(STATE, indent=2), json.dumps(EVEN, indent=2)),
         "node_modules/.pnpm-workspace-state-v1.json": (json.dumps(STATE), json.dumps(EVEN)),
+        "web/node_modules/.pnpm-workspace-state.json": (POLICIES, NO_POLICIES),
         "node_modules/.pnpm/a@1.0.0/node_modules/a/.modules.yaml": (OLD, OLD),
         "node_modules/b/state.json": (json.dumps(STATE), json.dumps(STATE)),
     }
