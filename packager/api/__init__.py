@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from packager.api.place import Place
     from packager.api.rebuild import Reproduced, Wish, reproduce
     from packager.api.results import report
-    from packager.api.runs import Campaign, Evaluated, Job, evaluate_many, tasks_predicted
+    from packager.api.runs import Campaign, Evaluated, Job, Predicted, evaluate_many, tasks_predicted
     from packager.api.sharing import inspect_suite
     from packager.api.ship import Keys, Shipped, import_key, keygen, sign, verify
     from packager.api.suite import (
@@ -55,6 +55,7 @@ __all__ = [
     "Job",
     "Keys",
     "Place",
+    "Predicted",
     "Reproduced",
     "RoleChoice",
     "Shipped",
@@ -133,7 +134,7 @@ _HOMES = {
     "machine": ("can_build", "doctor", "ecosystems"),
     "place": ("Place",),
     "results": ("report",),
-    "runs": ("Campaign", "Evaluated", "Job", "evaluate_many", "tasks_predicted"),
+    "runs": ("Campaign", "Evaluated", "Job", "Predicted", "evaluate_many", "tasks_predicted"),
     "sharing": ("inspect_suite",),
     "validation": ("ValidationRequest", "validate"),
     "upkeep": ("Checked", "check_store", "collect_garbage", "images_in"),
