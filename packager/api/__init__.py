@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from packager.api.trusted import Trust
     from packager.api.upkeep import Checked, check_store, collect_garbage, images_in
     from packager.api.validation import ValidationRequest, validate
+    from packager.api.workspaces import Captured, CaptureRequest, capture
     from packager.registry.bundle import BundleForm
 
 __all__ = [
@@ -45,6 +46,8 @@ __all__ = [
     "Audited",
     "BundleForm",
     "Campaign",
+    "CaptureRequest",
+    "Captured",
     "Cargo",
     "Checked",
     "Copied",
@@ -69,6 +72,7 @@ __all__ = [
     "audit",
     "build",
     "can_build",
+    "capture",
     "check_lock",
     "check_store",
     "collect_garbage",
@@ -153,6 +157,7 @@ _HOMES = {
     ),
     "suite_state": ("SuiteState", "pull_suite", "push_suite", "show_suite", "suite_tasks", "verify_suite"),
     "trusted": ("Trust",),
+    "workspaces": ("CaptureRequest", "Captured", "capture"),
 }
 
 if not TYPE_CHECKING:
