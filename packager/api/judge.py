@@ -164,9 +164,10 @@ def evaluate(place: Place, task: str, request: EvaluationRequest, *, progress: P
         handed_in = request.handed_in(place, task)
         patches = request.read(task, contents, handed_in)
         verdict = Judge(engine, store, progress).judge(image, contents, patches, only=request.only)
-    from packager.api.telling import tell
+    from packager.evaluate.telling import tell
 
-    verdict = replace(tell(verdict, request, handed_in.find(task, only=request.only)), suite=verified.binding())
+    verdict = tell(verdict, handed_in.find(task, only=request.only), said=request.run, path=request.trajectory)
+    verdict = replace(verdict, suite=verified.binding())
     if request.output is not None:
         from packager.evaluate.verdict import format_verdict
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from packager.evaluate.expected import ExpectedCases
+    from packager.evaluate.profile import Profile
     from packager.evaluate.run import Tested
     from packager.evaluate.run_record import RunRecord
     from packager.evaluate.verdict import Verdict
@@ -128,19 +129,7 @@ class Judge:
             hint = f"targets of this task: {', '.join(names)}"
             raise InputError(f"{only!r} is no target", where=contents.task, hint=hint)
         _refuse_strangers(patches, judged, contents.task)
-        word = self.word or secrets.token_hex(4)
-        hidden, controlled = plant_all(profile.targets, contents.hidden, expected, word)
-        session = Session(
-            engine=self.engine,
-            layers=image.trees(self.store, progress=self.progress),
-            env=dict(pair.partition("=")[::2] for pair in image.config.env),
-            profile=profile,
-            hidden=hidden,
-            store_root=self.store.root,
-            progress=self.progress,
-            guards=derive_guards(profile, contents.gold),
-            control=Control(word, controlled),
-        )
+        session = self._session(image, contents, profile, expected)
         given = {name: patches.get(name) for name in judged}
         at_gold = {name: Patch(contents.gold[name]) for name in names if name not in judged}
         tested = session.run({**at_gold, **given}, only=only)
@@ -162,6 +151,23 @@ class Judge:
                 for name, one in grade.targets.items()
                 if one.outcome is not Outcome.RESOLVED and tested[name].log
             },
+        )
+
+    def _session(
+        self, image: StoredImage, contents: SealContents, profile: Profile, expected: Mapping[str, ExpectedCases]
+    ) -> Session:
+        word = self.word or secrets.token_hex(4)
+        hidden, controlled = plant_all(profile.targets, contents.hidden, expected, word)
+        return Session(
+            engine=self.engine,
+            layers=image.trees(self.store, progress=self.progress),
+            env=dict(pair.partition("=")[::2] for pair in image.config.env),
+            profile=profile,
+            hidden=hidden,
+            store_root=self.store.root,
+            progress=self.progress,
+            guards=derive_guards(profile, contents.gold),
+            control=Control(word, controlled),
         )
 
 

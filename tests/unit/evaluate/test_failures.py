@@ -189,7 +189,8 @@ def test_any_other_agent_may_say_it_plainly(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(b"".join(lines({"type": "said", "text": "hi"}, {"type": "edited", "path": "boxo/x/a.go"})))
     found = read_trajectory(path)
-    assert (found.said, found.repositories()) == (("hi",), {"boxo"})
+    assert found.said == ("hi",)
+    assert found.repositories() == {"boxo"}
     with pytest.raises(InputError) as caught:
         read_trajectory(tmp_path / "none")
     assert str(caught.value) == f"{tmp_path / 'none'}: cannot be read: No such file or directory"

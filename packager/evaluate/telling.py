@@ -10,17 +10,22 @@ from packager.evaluate.run_record import RunRecord
 from packager.evaluate.trajectory import read_trajectory
 
 if TYPE_CHECKING:
-    from packager.api.judge import EvaluationRequest
+    from pathlib import Path
+
     from packager.evaluate.predictions import Prediction
     from packager.evaluate.trajectory import Trajectory
     from packager.evaluate.verdict import Verdict
 
 
-def tell(verdict: Verdict, request: EvaluationRequest, handed_in: Prediction | None) -> Verdict:
-    """Return a verdict whose record says what the request and the prediction say, and has the class of failure."""
+def tell(
+    verdict: Verdict, handed_in: Prediction | None, *, said: RunRecord | None = None, path: Path | None = None
+) -> Verdict:
+    """Return a verdict whose record says what others say of the run, too, and has the class of failure.
+
+    `said` and the trajectory at `path` go before what the prediction says.
+    """
     judged = verdict.run or RunRecord(verdict.mode, tuple(verdict.patches))
-    said = request.run or judged
-    path = request.trajectory
+    said = said or judged
     if handed_in is not None:
         path = path or handed_in.trajectory
         said = replace(
