@@ -98,5 +98,3 @@ def test_predictions_may_be_of_independent_runs_and_a_changed_patch_is_judged_an
     ]
     kept["gauge"].write_bytes(kept["tidewatch"].read_bytes())
     assert rows(author, tmp_path, lines, "--resume") == [("gauge", "resolved", False), ("tidewatch", "resolved", True)]
-    report = author.ask("report", tmp_path / "runs")
-    assert [row["mode"] for row in report["configurations"]] == ["independent"]
