@@ -134,7 +134,7 @@ def test_an_independent_run_has_the_other_target_at_gold_and_says_what_else_was_
     )
     assert not (folder / "gauge.patch").exists()
     assert author.refuse(
-        "run", "--agent", "true", "--task", TASK, "--only", "clock", "--into", tmp_path / "r", exit_code=2
+        "run", "--agent", "exec true", "--task", TASK, "--only", "clock", "--into", tmp_path / "r", exit_code=2
     ) == (f"error: {TASK}: no target 'clock'\nhint: targets: gauge, tidewatch\n")
 
 
@@ -179,7 +179,7 @@ def test_a_model_that_answers_nothing_judges_nobody_and_the_run_is_done_again(
             ),
         ),
         (
-            ("--agent", "true", "--endpoint", "https://models.example"),
+            ("--agent", "exec true", "--endpoint", "https://models.example"),
             "error: this agent has no model, so it has no endpoint\nhint: leave --endpoint out\n",
         ),
         (
