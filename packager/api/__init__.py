@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from packager.api.agents import AgentRequest, Ran, run_agent
     from packager.api.attest import Attested, ExportRequest, attest, attest_file, export_trust
     from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, render_fetches
     from packager.api.bundle import Cargo, export_bundle, import_bundle, load
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from packager.api.place import Place
     from packager.api.rebuild import Reproduced, Wish, reproduce
     from packager.api.results import report
-    from packager.api.runs import Campaign, Evaluated, Job, evaluate_many, tasks_predicted
+    from packager.api.runs import Campaign, Evaluated, Job, Predicted, evaluate_many, tasks_predicted
     from packager.api.sharing import inspect_suite
     from packager.api.ship import Keys, Shipped, import_key, keygen, sign, verify
     from packager.api.suite import (
@@ -38,13 +39,17 @@ if TYPE_CHECKING:
     from packager.api.trusted import Trust
     from packager.api.upkeep import Checked, check_store, collect_garbage, images_in
     from packager.api.validation import ValidationRequest, validate
+    from packager.api.workspaces import Captured, CaptureRequest, capture
     from packager.registry.bundle import BundleForm
 
 __all__ = [
+    "AgentRequest",
     "Attested",
     "Audited",
     "BundleForm",
     "Campaign",
+    "CaptureRequest",
+    "Captured",
     "Cargo",
     "Checked",
     "Copied",
@@ -55,6 +60,8 @@ __all__ = [
     "Job",
     "Keys",
     "Place",
+    "Predicted",
+    "Ran",
     "Reproduced",
     "RoleChoice",
     "Shipped",
@@ -68,6 +75,7 @@ __all__ = [
     "audit",
     "build",
     "can_build",
+    "capture",
     "check_lock",
     "check_store",
     "collect_garbage",
@@ -111,6 +119,7 @@ __all__ = [
     "revoke_image",
     "rotate_root",
     "rotate_secret",
+    "run_agent",
     "show_suite",
     "sign",
     "sign_suite",
@@ -124,6 +133,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "agents": ("AgentRequest", "Ran", "run_agent"),
     "author": ("build", "check_lock", "fetch", "list_tasks", "lock", "render", "render_fetches"),
     "bundle": ("BundleForm", "Cargo", "export_bundle", "import_bundle", "load"),
     "carry": ("Copied", "mirror", "mirror_pairs", "mirror_suite", "pull", "push"),
@@ -133,7 +143,7 @@ _HOMES = {
     "machine": ("can_build", "doctor", "ecosystems"),
     "place": ("Place",),
     "results": ("report",),
-    "runs": ("Campaign", "Evaluated", "Job", "evaluate_many", "tasks_predicted"),
+    "runs": ("Campaign", "Evaluated", "Job", "Predicted", "evaluate_many", "tasks_predicted"),
     "sharing": ("inspect_suite",),
     "validation": ("ValidationRequest", "validate"),
     "upkeep": ("Checked", "check_store", "collect_garbage", "images_in"),
@@ -152,6 +162,7 @@ _HOMES = {
     ),
     "suite_state": ("SuiteState", "pull_suite", "push_suite", "show_suite", "suite_tasks", "verify_suite"),
     "trusted": ("Trust",),
+    "workspaces": ("CaptureRequest", "Captured", "capture"),
 }
 
 if not TYPE_CHECKING:

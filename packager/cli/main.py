@@ -46,6 +46,8 @@ _VERBS = {
     "secret": "trust",
     "suite": "suite",
     "evaluate": "judge",
+    "run": "agents",
+    "capture": "agents",
     "report": "report",
     "inspect": "judge",
     "audit": "judge",
