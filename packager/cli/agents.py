@@ -71,15 +71,20 @@ def run_command(options: Options, /, tasks: tuple[str, ...], alone: tuple[str, .
         for task, only in runs:
             try:
                 ran = api.run_agent(options.place(), task, replace(base, only=only), progress=progress)
+                show(options, ran, describe_ran(ran))
+                code = ran.exit_code
             except PackError as error:
-                if len(runs) == 1:
-                    raise
-                click.echo(printable(f"error: {task}: {error}"), err=True)
-                worst = max(worst, error.exit_code)
-                continue
-            show(options, ran, describe_ran(ran))
-            worst = max(worst, ran.exit_code)
+                code = _stop_no_other(error, task, alone=len(runs) == 1)
+            worst = max(worst, code)
     return worst
+
+
+def _stop_no_other(error: PackError, task: str, *, alone: bool) -> int:
+    """Say why one run of several cannot be done, and return its exit code; of one run it is the command's own error."""
+    if alone:
+        raise error
+    click.echo(printable(f"error: {task}: {error}"), err=True)
+    return error.exit_code
 
 
 def describe_ran(ran: Ran) -> str:
