@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from packager.api.machine import can_build, doctor, ecosystems
     from packager.api.place import Place
     from packager.api.rebuild import Reproduced, Wish, reproduce
-    from packager.api.results import report
+    from packager.api.results import ReportRequest, report
     from packager.api.runs import Campaign, Evaluated, Job, Predicted, evaluate_many, tasks_predicted
     from packager.api.sharing import inspect_suite
     from packager.api.ship import Keys, Shipped, import_key, keygen, sign, verify
@@ -59,6 +59,7 @@ __all__ = [
     "Keys",
     "Place",
     "Predicted",
+    "ReportRequest",
     "Reproduced",
     "RoleChoice",
     "Shipped",
@@ -137,7 +138,7 @@ _HOMES = {
     "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect", "recognise"),
     "machine": ("can_build", "doctor", "ecosystems"),
     "place": ("Place",),
-    "results": ("report",),
+    "results": ("ReportRequest", "report"),
     "runs": ("Campaign", "Evaluated", "Job", "Predicted", "evaluate_many", "tasks_predicted"),
     "sharing": ("inspect_suite",),
     "validation": ("ValidationRequest", "validate"),

@@ -73,7 +73,10 @@ def test_a_flip_is_a_task_that_one_mode_resolves_and_the_other_does_not(tmp_path
         ("m", "independent", 3),
         ("m", "joint", 3),
     ]
-    assert summary.flips == (Flip("m", "one", "unresolved", "resolved"),)
+    assert summary.flips == (
+        Flip("m", "one", "unresolved", "resolved"),
+        Flip("m", "one", "unresolved", "resolved", "b"),
+    )
 
 
 def test_a_folder_of_verdicts_alone_is_one_configuration(tmp_path: Path) -> None:
@@ -87,7 +90,7 @@ def test_verdicts_as_a_campaign_keeps_them_are_read_too(tmp_path: Path) -> None:
     for folder in (tmp_path / "runs", tmp_path / "runs" / "m" / "independent"):
         path = write_run(folder / "one", made_up("one", BOTH))
         path.rename(path.with_name(kept))
-    found = [(run.configuration, run.mode, run.verdict.task) for run in read_runs([tmp_path / "runs"])]
+    found = [(run.configuration, run.mode, run.task) for run in read_runs([tmp_path / "runs"])]
     assert found == [("m", "independent", "one"), ("runs", "joint", "one")]
     path = write_run(tmp_path / "wrong" / "two", made_up("one", BOTH))
     path.rename(path.with_name(kept))
@@ -184,12 +187,23 @@ def test_the_verb_prints_the_summary_and_writes_both_files(tmp_path: Path) -> No
     words = ["report", str(tmp_path / "r"), "--html", str(tmp_path / "p.html"), "--csv", str(tmp_path / "t.csv")]
     done = CliRunner().invoke(cli, words)
     assert done.output.splitlines() == [
-        "CONFIGURATION  MODE         TASKS  RESOLVED  UNRESOLVED  MISSING  TIMEOUT  INFRA  OF TASKS  OF TARGETS  FAILURES",
-        "m              independent  1      1         0           0        0        0      100.0 %   100.0 %",
-        "m              joint        1      0         1           0        0        0      0.0 %     50.0 %      post-edit 1",
+        (
+            "CONFIGURATION  MODE         TASKS  RESOLVED  UNRESOLVED  MISSING  TIMEOUT  INFRA  OF TASKS  ANY TARGET  "
+            "OF TARGETS  FAILURES"
+        ),
+        "m              independent  1      1         0           0        0        0      100.00 %  100.00 %    100.00 %",
+        (
+            "m              joint        1      0         1           0        0        0      0.00 %    100.00 %    "
+            "50.00 %     post-edit 1"
+        ),
         "",
-        "CONFIGURATION  TASK  JOINT       INDEPENDENT",
-        "m              one   unresolved  resolved",
+        "CONFIGURATION  MODE         2 TARGETS  OVERALL",
+        "m              independent  100.00 %   100.00 %",
+        "m              joint        0.00 %     0.00 %",
+        "",
+        "CONFIGURATION  TASK  TARGET  JOINT       INDEPENDENT",
+        "m              one   all     unresolved  resolved",
+        "m              one   b       unresolved  resolved",
     ]
     assert (tmp_path / "p.html").read_bytes() == format_page(read_runs([tmp_path / "r"]))
     assert (tmp_path / "t.csv").read_bytes().startswith(b"configuration,mode,task,")
