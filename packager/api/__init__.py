@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from packager.api.agents import AgentRequest, Ran, run_agent
     from packager.api.attest import Attested, ExportRequest, attest, attest_file, export_trust
     from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, render_fetches
     from packager.api.bundle import Cargo, export_bundle, import_bundle, load
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from packager.registry.bundle import BundleForm
 
 __all__ = [
+    "AgentRequest",
     "Attested",
     "Audited",
     "BundleForm",
@@ -59,6 +61,7 @@ __all__ = [
     "Keys",
     "Place",
     "Predicted",
+    "Ran",
     "ReportRequest",
     "Reproduced",
     "RoleChoice",
@@ -117,6 +120,7 @@ __all__ = [
     "revoke_image",
     "rotate_root",
     "rotate_secret",
+    "run_agent",
     "show_suite",
     "sign",
     "sign_suite",
@@ -130,6 +134,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "agents": ("AgentRequest", "Ran", "run_agent"),
     "author": ("build", "check_lock", "fetch", "list_tasks", "lock", "render", "render_fetches"),
     "bundle": ("BundleForm", "Cargo", "export_bundle", "import_bundle", "load"),
     "carry": ("Copied", "mirror", "mirror_pairs", "mirror_suite", "pull", "push"),
