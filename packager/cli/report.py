@@ -71,7 +71,7 @@ def describe_summary(summary: Summary) -> str:
 
 def describe_groups(summary: Summary) -> str:
     """Return which part of each group of tasks is resolved, as a table like the paper's."""
-    names = dict.fromkeys(name for row in summary.configurations for name in row.groups)
+    names = summary.groups
     rows = [
         (
             row.configuration,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from packager.report.summary import ConfigurationSummary, Summary
 
 _MOST_FAILING, _LEAST_FAILING, _ALL_FAILING = 50, 3, 40_000
-_MOST_LOG, _LEAST_LOG, _ALL_LOGS = 20_000, 400, 6_000_000
+_MOST_LOG, _LEAST_LOG, _ALL_LOGS = 20_000, 400, 3_000_000
 _MOST_NAME = 600
 _ESCAPES = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 
@@ -39,7 +39,7 @@ def format_page(
 ) -> bytes:
     """Return the page; of long lists of failing tests it has the beginning, of output the end, less if there is much.
 
-    `notes` are what recipes know of tasks, by task.
+    `notes` are what recipes know of tasks, by task. Output stands apart and is read when somebody asks for it.
     """
     summary = summarise(runs)
     room = _room(runs)
@@ -48,8 +48,14 @@ def format_page(
         "runs": [_plain_run(run, room) for run in runs],
         "notes": {task: one.plain() for task, one in (notes or {}).items()},
     }
-    text = json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":")).translate(_ESCAPES)
-    return _template().render(title=title, data=text).encode("utf-8", "replace")
+    logs = [{name: part.log(name)[-room.log :] for name, _, part in run.targets() if part} for run in runs]
+    words = {"title": title, "data": _inside(data), "logs": _inside(logs)}
+    return _template().render(words).encode("utf-8", "replace")
+
+
+def _inside(value: object) -> str:
+    """Return JSON that ends no script element and no line of one."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":")).translate(_ESCAPES)
 
 
 @cache
@@ -75,6 +81,7 @@ def _plain_summary(summary: Summary) -> dict[str, Any]:
         "configurations": [_plain_row(row) for row in summary.configurations],
         "flips": [vars(flip) for flip in summary.flips],
         "mixed": list(summary.mixed),
+        "groups": list(summary.groups),
     }
 
 
@@ -119,7 +126,6 @@ def _plain_target(name: str, grade: TargetGrade, part: Part | None, room: _Room)
         "failing": [_cut(test) for test in grade.failing[: room.failing]],
         "failing_total": len(grade.failing),
         "ms": 0,
-        "log": "",
     }
     if part is None:
         return plain
@@ -134,7 +140,6 @@ def _plain_target(name: str, grade: TargetGrade, part: Part | None, room: _Room)
     }
     return plain | {
         "ms": part.verdict.durations_ms.get(name, 0),
-        "log": part.log(name)[-room.log :],
         "change": record.changes.get(name),
         "digest": part.digest,
         "patch": part.verdict.patches.get(name),

@@ -100,6 +100,11 @@ class Summary:
     flips: tuple[Flip, ...]
     mixed: tuple[str, ...] = ()
 
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups of all configurations: kinds first, then numbers of targets."""
+        return tuple(sorted({name for row in self.configurations for name in row.groups}, key=_order))
+
 
 def summarise(runs: Sequence[Run]) -> Summary:
     """Return what runs say together; their order does not matter."""
@@ -146,12 +151,16 @@ def group_names(run: Run) -> tuple[str, ...]:
     return (*((run.kind,) if run.kind else ()), f"{count} target{'' if count == 1 else 's'}")
 
 
+def _order(name: str) -> tuple[bool, str]:
+    return name not in KINDS, name
+
+
 def _groups(runs: Sequence[Run]) -> Iterator[tuple[str, Share]]:
     members: dict[str, list[Outcome]] = {}
     for run in runs:
         for name in group_names(run):
             members.setdefault(name, []).append(run.grade.outcome)
-    for name in sorted(members, key=lambda one: (one not in KINDS, one)):
+    for name in sorted(members, key=_order):
         outcomes = members[name]
         yield name, Share(outcomes.count(Outcome.RESOLVED), sum(one in JUDGES_PATCH for one in outcomes))
 

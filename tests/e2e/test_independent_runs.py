@@ -98,3 +98,6 @@ def test_predictions_may_be_of_independent_runs_and_a_changed_patch_is_judged_an
     ]
     kept["gauge"].write_bytes(kept["tidewatch"].read_bytes())
     assert rows(author, tmp_path, lines, "--resume") == [("gauge", "resolved", False), ("tidewatch", "resolved", True)]
+    report = author.ask("report", tmp_path / "runs")
+    [row] = report["configurations"]
+    assert (row["mode"], row["outcomes"]["resolved"], row["requests"]) == ("independent", 1, 7)

@@ -203,7 +203,7 @@ def test_nothing_hostile_in_a_record_or_a_note_becomes_markup(tmp_path: Path) ->
     write_run(tmp_path / EVIL.replace("/", "|"), made_up("one", {"a": "unresolved"}), record=record, kind=EVIL)
     notes = {"one": TaskNotes("feature", (EVIL,), {"a": EVIL})}
     page = format_page(read_runs([tmp_path]), notes=notes)
-    assert (page.count(b"</script>"), b"<img" in page, "\u2028".encode() in page) == (2, False, False)
+    assert (page.count(b"</script>"), b"<img" in page, "\u2028".encode() in page) == (3, False, False)
     [run] = page_data(page)["runs"]
     assert run["failure"] == [EVIL, EVIL]
     assert run["targets"]["a"]["said"][EVIL] == EVIL
@@ -218,7 +218,8 @@ def test_a_page_over_very_much_stays_small() -> None:
     [run] = page_data(page)["runs"]
     target = run["targets"]["t7"]
     assert (len(target["failing"]), target["failing_total"], len(target["failing"][0])) == (50, 60, 601)
-    assert (len(target["log"]), target["log"][-3:]) == (6003, "end")
+    logs = json.loads(page.decode().rpartition('type="application/json">')[2].partition("</script>")[0])
+    assert (len(logs[0]["t7"]), logs[0]["t7"][-3:]) == (6003, "end")
     room = _room([Run("m", "joint", "one", (Part(told),))] * 400)
     assert (room.failing, room.log) == (3, 400)
 
