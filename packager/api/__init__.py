@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from packager.api.machine import can_build, doctor, ecosystems
     from packager.api.place import Place
     from packager.api.rebuild import Reproduced, Wish, reproduce
-    from packager.api.results import report
+    from packager.api.results import ReportRequest, report
     from packager.api.runs import Campaign, Evaluated, Job, Predicted, evaluate_many, tasks_predicted
     from packager.api.sharing import inspect_suite
     from packager.api.ship import Keys, Shipped, import_key, keygen, sign, verify
@@ -62,6 +62,7 @@ __all__ = [
     "Place",
     "Predicted",
     "Ran",
+    "ReportRequest",
     "Reproduced",
     "RoleChoice",
     "Shipped",
@@ -142,7 +143,7 @@ _HOMES = {
     "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect", "recognise"),
     "machine": ("can_build", "doctor", "ecosystems"),
     "place": ("Place",),
-    "results": ("report",),
+    "results": ("ReportRequest", "report"),
     "runs": ("Campaign", "Evaluated", "Job", "Predicted", "evaluate_many", "tasks_predicted"),
     "sharing": ("inspect_suite",),
     "validation": ("ValidationRequest", "validate"),

@@ -98,9 +98,7 @@ def test_an_agent_that_asks_its_model_and_solves_the_task_is_resolved_and_all_of
     assert dict(record.changes) == dict.fromkeys(TARGETS, "edited")
     assert record.details["requests_answered"] == 2
     assert verdict.patches == {name: digest_of((folder / f"{name}.patch").read_bytes()) for name in TARGETS}
-    assert [(run.configuration, run.mode, run.verdict.task) for run in read_runs([results])] == [
-        ("scripted", "joint", TASK)
-    ]
+    assert [(run.configuration, run.mode, run.task) for run in read_runs([results])] == [("scripted", "joint", TASK)]
 
     again = author.ask(*words, "--resume")
     assert (again["outcome"], again["known"], len(model.asked)) == ("resolved", True, 2)
