@@ -210,6 +210,8 @@ def _parse_line(line: bytes, folder: Path) -> tuple[tuple[str, str], Prediction 
     for name, text in (("model_name_or_path", model), ("only", only)):
         if not isinstance(text, str):
             raise InputError(f"expected text in {name}", where=task)
+    if any("\ud800" <= letter <= "\udfff" for letter in task + only):
+        raise InputError("expected names that can be written as UTF-8", where=ascii(task))
     if ("patches" in plain) == ("model_patch" in plain):
         raise InputError("expected model_patch or patches", where=task)
     if plain.get("patches", plain.get("model_patch")) is None:
