@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -225,6 +226,10 @@ def test_any_other_agent_may_say_it_plainly(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         read_trajectory(tmp_path / "none")
     assert str(caught.value) == f"{tmp_path / 'none'}: cannot be read: No such file or directory"
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError) as caught:
+        read_trajectory(tmp_path / "pipe")
+    assert str(caught.value) == f"{tmp_path / 'pipe'}: expected a file, found something else"
 
 
 @pytest.mark.parametrize(

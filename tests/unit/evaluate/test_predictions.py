@@ -268,6 +268,10 @@ def test_an_independent_run_changes_one_target(tmp_path: Path) -> None:
         ([alone("greet", requests=1.5)], "1: t: expected a whole number, or null, as requests"),
         ([alone("greet", requests=True)], "1: t: expected a whole number, or null, as requests"),
         ([alone("greet", trajectory=["x"])], "1: t: expected the path of a file as trajectory"),
+        (
+            [alone("greet", trajectory="../x")],
+            "1: t: trajectory: expected a plain path inside the tree, found '../x'",
+        ),
         ([{"instance_id": "t", "only": 1, "model_patch": ""}], "1: t: expected text in only"),
         ([{"instance_id": "\ud800", "model_patch": ""}], "1: '\\ud800': expected names that can be written as UTF-8"),
     ],
@@ -282,7 +286,7 @@ def test_lines_of_independent_runs_that_cannot_be_are_refused(
 
 
 def test_what_stands_under_another_id_of_a_task_is_its_own(tmp_path: Path) -> None:
-    lines = [
+    lines: list[dict[str, object]] = [
         {"instance_id": "org_case_1", "model_patch": "", "model_name_or_path": "m"},
         {**alone("greet"), "instance_id": "c1"},
     ]
