@@ -46,6 +46,7 @@ _VERBS = {
     "secret": "trust",
     "suite": "suite",
     "evaluate": "judge",
+    "export": "export",
     "capture": "agents",
     "report": "report",
     "inspect": "judge",

@@ -23,6 +23,7 @@ ROOMS = (
     "registry",
     "evaluate",
     "report",
+    "export",
     "api",
     "cli",
 )
