@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from packager.api.agents import AgentRequest, Ran, run_agent
     from packager.api.attest import Attested, ExportRequest, attest, attest_file, export_trust
     from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, render_fetches
     from packager.api.bundle import Cargo, export_bundle, import_bundle, load
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from packager.api.machine import can_build, doctor, ecosystems
     from packager.api.place import Place
     from packager.api.rebuild import Reproduced, Wish, reproduce
-    from packager.api.results import report
-    from packager.api.runs import Campaign, Evaluated, Job, evaluate_many, tasks_predicted
+    from packager.api.results import ReportRequest, report
+    from packager.api.runs import Campaign, Evaluated, Job, Predicted, evaluate_many, tasks_predicted
     from packager.api.sharing import inspect_suite
     from packager.api.ship import Keys, Shipped, import_key, keygen, sign, verify
     from packager.api.suite import (
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from packager.registry.bundle import BundleForm
 
 __all__ = [
+    "AgentRequest",
     "Attested",
     "Audited",
     "BundleForm",
@@ -61,6 +63,9 @@ __all__ = [
     "Job",
     "Keys",
     "Place",
+    "Predicted",
+    "Ran",
+    "ReportRequest",
     "Reproduced",
     "RoleChoice",
     "Shipped",
@@ -119,6 +124,7 @@ __all__ = [
     "revoke_image",
     "rotate_root",
     "rotate_secret",
+    "run_agent",
     "show_suite",
     "sign",
     "sign_suite",
@@ -132,6 +138,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "agents": ("AgentRequest", "Ran", "run_agent"),
     "author": ("build", "check_lock", "fetch", "list_tasks", "lock", "render", "render_fetches"),
     "bundle": ("BundleForm", "Cargo", "export_bundle", "import_bundle", "load"),
     "carry": ("Copied", "mirror", "mirror_pairs", "mirror_suite", "pull", "push"),
@@ -140,8 +147,8 @@ _HOMES = {
     "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect", "recognise"),
     "machine": ("can_build", "doctor", "ecosystems"),
     "place": ("Place",),
-    "results": ("report",),
-    "runs": ("Campaign", "Evaluated", "Job", "evaluate_many", "tasks_predicted"),
+    "results": ("ReportRequest", "report"),
+    "runs": ("Campaign", "Evaluated", "Job", "Predicted", "evaluate_many", "tasks_predicted"),
     "sharing": ("inspect_suite",),
     "validation": ("ValidationRequest", "validate"),
     "upkeep": ("Checked", "check_store", "collect_garbage", "images_in"),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from packager.oci.entries import Entry
     from packager.sandbox.engine import Bind, Command, Streams
-    from packager.sandbox.fetches import FetchSource
+    from packager.sandbox.fetches import Reachable
 
 WORKSPACE = "workspace"
 _GIT = b".git"
@@ -89,7 +89,7 @@ class InPlaceTree:
         """Nothing becomes a layer here."""
         return []
 
-    def run(self, command: Command, streams: Streams, *, fetches: FetchSource | None = None) -> Ended:
+    def run(self, command: Command, streams: Streams, *, fetches: Reachable | None = None) -> Ended:
         """Run a command and end all that it leaves behind."""
         del fetches
         places = [_bind(self.root, bind) for bind in command.binds]

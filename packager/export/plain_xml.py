@@ -6,13 +6,16 @@ It is never used where `defusedxml` is there. Without a document type no entity 
 from __future__ import annotations
 
 import contextlib
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Literal
 from xml.etree import ElementTree as ET
 from xml.parsers import expat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from xml.etree.ElementTree import Element
+
+
+_Event = Literal["start", "end"]
 
 
 class DefusedXmlException(ValueError):  # noqa: N818 - defusedxml's name
@@ -23,7 +26,7 @@ class DTDForbidden(DefusedXmlException):
     """A document type."""
 
 
-def iterparse(stream: IO[bytes], events: Sequence[str], *, forbid_dtd: bool) -> Iterator[tuple[str, Element]]:
+def iterparse(stream: IO[bytes], events: Sequence[_Event], *, forbid_dtd: bool) -> Iterator[tuple[str, Element]]:
     """Yield events and elements of one document; a document type anywhere in it is refused first."""
     place = stream.tell()
     parser = expat.ParserCreate()

@@ -119,7 +119,7 @@ def _swebench(settings: Settings, scratch: Path) -> int:
         sys.stdout.write("".join(result_lines(expected, None)))
         return 1
     at_gold = {name: Patch(patch) for name, patch in contents.gold.items() if name not in names}
-    grade = _judge(settings, contents, {**at_gold, **given}, scratch, names=names)
+    grade = _judge(settings, contents, {**at_gold, **given}, scratch)
     if grade.outcome is Outcome.INFRA:
         sys.stderr.write(f"{grade.reason}\n")
         return _UNKNOWN
@@ -175,15 +175,8 @@ def _taken_back(settings: Settings, names: Sequence[str]) -> dict[str, Patch]:
     return Predictions({settings.task: given}).of(settings.task, names) or {}
 
 
-def _judge(
-    settings: Settings,
-    contents: SealContents,
-    patches: Mapping[str, Patch | None],
-    scratch: Path,
-    *,
-    names: Sequence[str] = (),
-) -> TaskGrade:
-    """Run the hidden tests with the patches applied, and grade; `names`: only these."""
+def _judge(settings: Settings, contents: SealContents, patches: Mapping[str, Patch | None], scratch: Path) -> TaskGrade:
+    """Run the hidden tests with the patches applied, and grade."""
     profile = parse_profile(contents.profile)
     every = [target.name for target in profile.targets]
     if contents.expected is None or set(contents.expected) != set(every):
@@ -201,8 +194,8 @@ def _judge(
         guards=derive_guards(profile, contents.gold),
         control=Control(word, controlled),
     )
-    tested = session.run(patches)
-    return grade_task({name: grade_target(expected[name], tested[name].run) for name in names or every})
+    tested = session.run(patches, only=settings.alone)
+    return grade_task({name: grade_target(expected[name], one.run) for name, one in tested.items()})
 
 
 def describe(grade: TaskGrade) -> dict[str, Any]:
