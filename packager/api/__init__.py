@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from packager.api.bundle import Cargo, export_bundle, import_bundle, load
     from packager.api.carry import Copied, mirror, mirror_pairs, mirror_suite, pull, push
     from packager.api.compare import diff, explain
+    from packager.api.export import ExportedTasks, HarnessExport, export_tasks
     from packager.api.grants import Granted, grant, join_secret, open_task, rotate_secret, split_secret
     from packager.api.importing import import_released
     from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect, recognise
@@ -58,7 +59,9 @@ __all__ = [
     "Evaluated",
     "EvaluationRequest",
     "ExportRequest",
+    "ExportedTasks",
     "Granted",
+    "HarnessExport",
     "Job",
     "Keys",
     "Place",
@@ -92,6 +95,7 @@ __all__ = [
     "exit_code",
     "explain",
     "export_bundle",
+    "export_tasks",
     "export_trust",
     "fetch",
     "grant",
@@ -155,6 +159,7 @@ _HOMES = {
     "rebuild": ("Reproduced", "Wish", "reproduce"),
     "ship": ("Keys", "Shipped", "import_key", "keygen", "sign", "verify"),
     "attest": ("Attested", "ExportRequest", "attest", "attest_file", "export_trust"),
+    "export": ("ExportedTasks", "HarnessExport", "export_tasks"),
     "grants": ("Granted", "grant", "join_secret", "open_task", "rotate_secret", "split_secret"),
     "suite": (
         "RoleChoice",

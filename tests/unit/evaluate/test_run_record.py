@@ -113,3 +113,13 @@ def test_a_verdict_and_its_record_agree(changed: dict[str, Any], problem: str) -
     with pytest.raises(InputError) as caught:
         replace(made_up("one", {"b": "resolved"}), **changed)
     assert str(caught.value) == problem
+
+
+def test_text_that_cannot_be_written_is_replaced() -> None:
+    failure = Failure("scope", "a\ud800", "\udfff")
+    record = RunRecord(model="m\ud800", strays=("\udc80",), details={"\ud800": "\ud800"}, failure=failure)
+    verdict = replace(made_up("one", {"a": "unresolved"}), run=record)
+    read = parse_verdict(format_verdict(verdict)).run
+    assert read is not None
+    assert (read.model, read.strays, dict(read.details)) == ("m\ufffd", ("\ufffd",), {"\ufffd": "\ufffd"})
+    assert read.failure == Failure("scope", "a\ufffd", "\ufffd")
