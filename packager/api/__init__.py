@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from packager.api.agent_jobs import AgentJob, run_agents
     from packager.api.agents import AgentRequest, Ran, run_agent
     from packager.api.attest import Attested, ExportRequest, attest, attest_file, export_trust
     from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, render_fetches
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from packager.registry.bundle import BundleForm
 
 __all__ = [
+    "AgentJob",
     "AgentRequest",
     "Attested",
     "Audited",
@@ -125,6 +127,7 @@ __all__ = [
     "rotate_root",
     "rotate_secret",
     "run_agent",
+    "run_agents",
     "show_suite",
     "sign",
     "sign_suite",
@@ -138,6 +141,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "agent_jobs": ("AgentJob", "run_agents"),
     "agents": ("AgentRequest", "Ran", "run_agent"),
     "author": ("build", "check_lock", "fetch", "list_tasks", "lock", "render", "render_fetches"),
     "bundle": ("BundleForm", "Cargo", "export_bundle", "import_bundle", "load"),

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from packager.base.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 Mode = Literal["joint", "independent"]
 Change = Literal["edited", "untouched", "refused"]
@@ -82,6 +82,9 @@ class RunRecord:
         problems = list(_problems(self.plain()))
         if problems:
             raise InputError("; ".join(problems), where="run")
+
+    def __reduce__(self) -> tuple[Callable[[Any], RunRecord], tuple[dict[str, Any]]]:
+        return parse_run, (self.plain(),)  # a view of a mapping cannot be carried to another process
 
     def plain(self) -> dict[str, Any]:
         """Return the record as JSON values; what says nothing is left out, but for the four that are always there."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -38,6 +39,7 @@ def test_a_record_says_only_what_it_knows_and_four_things_always() -> None:
 
 def test_a_record_is_read_back_as_it_was_written() -> None:
     assert parse_run(json.loads(json.dumps(FULL.plain()))) == FULL
+    assert pickle.loads(pickle.dumps(FULL)) == FULL  # noqa: S301 - our own
     assert set(FULL.plain()) == {
         *("mode", "targets", "agent", "requests", "model", "kind", "agent_ms", "ended", "trajectory"),
         *("changes", "strays", "failure", "details"),
