@@ -134,7 +134,7 @@ def _parse_bound(bound: dict[str, Any], durations_ms: dict[str, int]) -> Verdict
             str(one["reason"]),
             _parse_count(one["FAIL_TO_PASS"]),
             _parse_count(one["PASS_TO_PASS"]),
-            tuple(one["failing"]),
+            tuple(map(str, one["failing"])),
         )
         for name, one in bound["targets"].items()
     }
@@ -149,7 +149,7 @@ def _parse_bound(bound: dict[str, Any], durations_ms: dict[str, int]) -> Verdict
         },
         durations_ms={str(key): int(value) for key, value in durations_ms.items()},
         suite=bound.get("suite"),
-        at_gold=None if bound.get("at_gold") is None else tuple(bound["at_gold"]),
+        at_gold=None if bound.get("at_gold") is None else tuple(map(str, bound["at_gold"])),
     )
 
 

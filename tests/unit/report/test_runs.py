@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
+from packager.base.canonical import format_canonical
 from packager.base.digests import digest_of
 from packager.base.errors import PackError
 from packager.cli.main import cli
@@ -211,6 +212,28 @@ def test_nothing_hostile_in_a_record_or_a_note_becomes_markup(tmp_path: Path) ->
     [run] = page_data(page)["runs"]
     assert run["failure"] == [EVIL, EVIL]
     assert run["targets"]["a"]["said"][EVIL] == EVIL
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("at_gold", [1]), ("at_gold", "b"), ("failing", [1]), ("ended", []), ("ended", {"a": ["t"]}), ("logs", "x")],
+)
+def test_a_verdict_of_other_shapes_is_refused_even_if_its_digest_is_right(
+    tmp_path: Path, key: str, value: object
+) -> None:
+    path = write_run(tmp_path / "m", made_up("one", {"a": "unresolved"}))
+    plain = json.loads(path.read_bytes())
+    place_of_key = {"at_gold": plain["bound"], "failing": plain["bound"]["targets"]["a"]}
+    place_of_key.get(key, plain)[key] = value
+    plain["digest"] = digest_of(format_canonical(plain["bound"]))
+    path.write_text(json.dumps(plain))
+    assert refusal(tmp_path).startswith(("m/one.json: not a verdict", "m/one.json: expected exactly the keys"))
+
+
+def test_only_the_two_kinds_make_groups(tmp_path: Path) -> None:
+    write_run(tmp_path / "m", made_up("one", {"a": "resolved", "b": "resolved"}), kind="2 targets")
+    [row] = summarise(read_runs([tmp_path])).configurations
+    assert {name: share.judged for name, share in row.groups.items()} == {"2 targets": 1}
 
 
 def test_a_page_over_very_much_stays_small() -> None:
