@@ -86,11 +86,16 @@ def test_a_record_cannot_be_made_wrong_either() -> None:
 
 def test_a_verdict_carries_the_record_and_its_digest_does_not_cover_it() -> None:
     verdict = made_up("one", {"a": "resolved", "b": "unresolved"})
-    told = replace(verdict, run=RunRecord(targets=("a", "b"), agent="codex", requests=3), logs={"b": "end\n"})
+    told = replace(
+        verdict,
+        run=RunRecord(targets=("a", "b"), agent="codex", requests=3),
+        logs={"b": "end\n"},
+        ended={"b": {"t": "absent"}},
+    )
     assert parse_verdict(format_verdict(told)) == told
     assert (told.digest, told.document()["run"]["agent"]) == (verdict.digest, "codex")
     assert "run" not in verdict.document()
-    assert "logs" not in verdict.document()
+    assert not {"logs", "ended"} & set(verdict.document())
 
 
 def test_a_verdict_with_the_others_at_gold_says_so_under_its_digest() -> None:
