@@ -244,3 +244,41 @@ def test_a_run_that_is_ended_from_outside_leaves_nothing_and_is_done_again(
     again = author.ask("run", *words, exit_code=1)
     assert (again["outcome"], again["known"]) == ("unresolved", False)
     assert (list((author.store_root / "tmp").iterdir()), groups_of(child.pid)) == ([], []), "the next command sweeps"
+
+
+def asleep(pid: int) -> list[int]:
+    """Return the sleeping agents below a process."""
+    below = children(pid)
+    found = [one for one in below if read_command(one) == b"sleep\x007713\0"]
+    return found + [deeper for one in below for deeper in asleep(one)]
+
+
+def read_command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+@pytest.mark.slow
+def test_several_runs_end_with_the_command_that_is_interrupted_and_one_that_is_killed_stops_no_other(
+    author: Party, tmp_path: Path
+) -> None:
+    adopt_orphans()
+    known = children()
+    words = ("--task", TASK, "--only", "gauge", "--only", "tidewatch", "--jobs", "2", "--into", str(tmp_path))
+    child = Place(author.store_root, author.keys).start("run", "--agent", "exec sleep 7713", *words)
+    wait_until(lambda: len(asleep(child.pid)) == 2 or child.poll() is not None, 60)
+    os.kill(child.pid, signal.SIGINT)
+    done = ended(child)
+    assert (done.exit_code, survivors(known)) == (130, []), done.stderr
+    quick = "case $WIDESWE_TARGETS in gauge) exec sleep 7713;; esac"
+    child = Place(author.store_root, author.keys).start("run", "--agent", quick, *words)
+    wait_until(lambda: len(asleep(child.pid)) == 1 or child.poll() is not None, 60)
+    (first,) = [pid for pid in children(child.pid) if asleep(pid)]
+    os.kill(first, signal.SIGKILL)
+    done = ended(child)
+    found = {one["only"]: one for one in map(json.loads, done.stdout.splitlines())}
+    assert (done.exit_code, found["gauge"]["outcome"], found["tidewatch"]["outcome"]) == (6, "infra", "unresolved")
+    assert found["gauge"]["reason"] == "the run was killed by signal 9"
+    assert survivors(known) == []
