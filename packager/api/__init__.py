@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect, recognise
     from packager.api.machine import can_build, doctor, ecosystems
     from packager.api.place import Place
+    from packager.api.platforms import Joined, join_platforms
     from packager.api.rebuild import Reproduced, Wish, reproduce
     from packager.api.results import report
     from packager.api.runs import Campaign, Evaluated, Job, evaluate_many, tasks_predicted
@@ -53,6 +54,7 @@ __all__ = [
     "ExportRequest",
     "Granted",
     "Job",
+    "Joined",
     "Keys",
     "Place",
     "Reproduced",
@@ -90,6 +92,7 @@ __all__ = [
     "import_released",
     "inspect",
     "inspect_suite",
+    "join_platforms",
     "join_secret",
     "keygen",
     "list_tasks",
@@ -132,6 +135,7 @@ _HOMES = {
     "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect", "recognise"),
     "machine": ("can_build", "doctor", "ecosystems"),
     "place": ("Place",),
+    "platforms": ("Joined", "join_platforms"),
     "results": ("report",),
     "runs": ("Campaign", "Evaluated", "Job", "evaluate_many", "tasks_predicted"),
     "sharing": ("inspect_suite",),
