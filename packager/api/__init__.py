@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from packager.api.platforms import Joined, join_platforms
     from packager.api.rebuild import Reproduced, Wish, reproduce
     from packager.api.results import report
-    from packager.api.runs import Campaign, Evaluated, Job, evaluate_many, tasks_predicted
+    from packager.api.runs import Campaign, Evaluated, Job, Predicted, evaluate_many, tasks_predicted
     from packager.api.sharing import inspect_suite
     from packager.api.ship import Keys, Shipped, import_key, keygen, sign, verify
     from packager.api.suite import (
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from packager.api.trusted import Trust
     from packager.api.upkeep import Checked, check_store, collect_garbage, images_in
     from packager.api.validation import ValidationRequest, validate
+    from packager.api.workspaces import Captured, CaptureRequest, capture
     from packager.registry.bundle import BundleForm
 
 __all__ = [
@@ -46,6 +47,8 @@ __all__ = [
     "Audited",
     "BundleForm",
     "Campaign",
+    "CaptureRequest",
+    "Captured",
     "Cargo",
     "Checked",
     "Copied",
@@ -57,6 +60,7 @@ __all__ = [
     "Joined",
     "Keys",
     "Place",
+    "Predicted",
     "Reproduced",
     "RoleChoice",
     "Shipped",
@@ -70,6 +74,7 @@ __all__ = [
     "audit",
     "build",
     "can_build",
+    "capture",
     "check_lock",
     "check_store",
     "collect_garbage",
@@ -137,7 +142,7 @@ _HOMES = {
     "place": ("Place",),
     "platforms": ("Joined", "join_platforms"),
     "results": ("report",),
-    "runs": ("Campaign", "Evaluated", "Job", "evaluate_many", "tasks_predicted"),
+    "runs": ("Campaign", "Evaluated", "Job", "Predicted", "evaluate_many", "tasks_predicted"),
     "sharing": ("inspect_suite",),
     "validation": ("ValidationRequest", "validate"),
     "upkeep": ("Checked", "check_store", "collect_garbage", "images_in"),
@@ -156,6 +161,7 @@ _HOMES = {
     ),
     "suite_state": ("SuiteState", "pull_suite", "push_suite", "show_suite", "suite_tasks", "verify_suite"),
     "trusted": ("Trust",),
+    "workspaces": ("CaptureRequest", "Captured", "capture"),
 }
 
 if not TYPE_CHECKING:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from packager.build.audit import Finding
     from packager.build.foreign import Recognised
     from packager.evaluate.judge import StoredImage
-    from packager.evaluate.predictions import Patch
+    from packager.evaluate.predictions import Patch, Predictions
+    from packager.evaluate.run_record import RunRecord
     from packager.evaluate.verdict import Verdict
     from packager.seal.bundle import SealContents
     from packager.store.store import Store
@@ -31,7 +32,11 @@ _EXIT_INFRA = 6
 
 @dataclass(frozen=True)
 class EvaluationRequest:
-    """What to evaluate: a folder or file of patches, patches of single targets, or the sealed gold; whom to trust."""
+    """What to evaluate: a folder or file of patches, patches of single targets, or the sealed gold; whom to trust.
+
+    With `only`, that target alone is judged, the others at gold. `run` and `trajectory` (a file) say how the patch came
+    about; what judging itself knows of that, such as which targets are changed, is put in its place.
+    """
 
     patches: Path | None = None
     target_patches: Mapping[str, Path] = field(default_factory=dict)
@@ -40,6 +45,9 @@ class EvaluationRequest:
     output: Path | None = None
     trust: Trust | None = None
     evaluator: Path | None = None
+    only: str | None = None
+    run: RunRecord | None = None
+    trajectory: Path | None = None
 
     @classmethod
     def from_command_line(cls, given: Mapping[str, Any]) -> EvaluationRequest:
@@ -53,21 +61,38 @@ class EvaluationRequest:
             raise UsageError("give the patches in one way", hint="--patch PATH, --target-patch TARGET=FILE, or --gold")
         keys = tuple(given["public_keys"])
         trust = Trust(keys, given["policy"], given["suite"], bool(given["allow_expired"]))
-        return cls(given["patches"], named, bool(given["gold"]), keys, given["output"], trust, given["evaluator"])
+        return cls(
+            given["patches"],
+            named,
+            bool(given["gold"]),
+            keys,
+            given["output"],
+            trust,
+            given["evaluator"],
+            given["only"],
+            trajectory=given["trajectory"],
+        )
 
-    def read(self, task: str, contents: SealContents) -> dict[str, Patch | None]:
-        """Return a patch for each target; None where nothing was handed in."""
-        from packager.evaluate.predictions import Patch, Prediction, Predictions, read_patch, read_predictions
+    def handed_in(self, place: Place, task: str) -> Predictions:
+        """Return what was handed in for a task, under its own name or one that its recipe calls an alias."""
+        from packager.evaluate.predictions import Prediction, Predictions, read_patch, read_predictions
 
-        names = sorted(contents.gold)
-        if self.gold:
-            return {name: Patch(data) for name, data in contents.gold.items()}
         if self.target_patches:
             patches = {name: read_patch(path) for name, path in self.target_patches.items()}
-            found = Predictions({task: Prediction(patches)}).of(task, names)
-        else:
-            found = None if self.patches is None else read_predictions(self.patches).of(task, names)
-        return dict.fromkeys(names) if found is None else {**found}
+            return Predictions({task: Prediction(patches)})
+        found = Predictions({}) if self.patches is None else read_predictions(self.patches)
+        return found if found.find(task, only=self.only) else found.known_as(task, place.aliases_of(task))
+
+    def read(self, task: str, contents: SealContents, handed_in: Predictions) -> dict[str, Patch | None]:
+        """Return a patch for each target that is judged; None where nothing was handed in."""
+        from packager.evaluate.predictions import Patch
+
+        names = sorted(contents.gold)
+        judged = names if self.only is None else [self.only]
+        if self.gold:
+            return {name: Patch(contents.gold[name]) for name in names if name in judged}
+        found = handed_in.of(task, names, only=self.only)
+        return dict.fromkeys(judged) if found is None else {**found}
 
 
 @dataclass(frozen=True)
@@ -125,6 +150,8 @@ class Audited:
 @full_disk_trouble("evaluate")
 def evaluate(place: Place, task: str, request: EvaluationRequest, *, progress: Progress = silent) -> Verdict:
     """Verify a task's image, open its seal, apply the patches, run the hidden tests and return the verdict."""
+    if request.run is not None and (request.run.mode == "independent") != (request.only is not None):
+        raise UsageError(f"the run was {request.run.mode}", where=task, hint="only an independent run has `only`")
     store = place.store()
     with place.engine_early() as engine, store.lease():
         from packager.evaluate.judge import Judge, read_image
@@ -134,9 +161,13 @@ def evaluate(place: Place, task: str, request: EvaluationRequest, *, progress: P
         refuse_unverified(verified.checks, task)
         image = read_image(store, record)  # the record that was verified, whatever a pull makes of it meanwhile
         contents = open_sealed(place, store, image, task, evaluator=request.evaluator)
-        patches = request.read(task, contents)
-        verdict = Judge(engine, store, progress).judge(image, contents, patches)
-        verdict = replace(verdict, suite=verified.binding())
+        handed_in = request.handed_in(place, task)
+        patches = request.read(task, contents, handed_in)
+        verdict = Judge(engine, store, progress).judge(image, contents, patches, only=request.only)
+    from packager.evaluate.telling import tell
+
+    verdict = tell(verdict, handed_in.find(task, only=request.only), said=request.run, path=request.trajectory)
+    verdict = replace(verdict, suite=verified.binding())
     if request.output is not None:
         from packager.evaluate.verdict import format_verdict
 

@@ -95,6 +95,19 @@ class Place:
 
         return read_recipe(self.root / "recipes" / f"{task}.yaml")
 
+    def aliases_of(self, task: str) -> tuple[str, ...]:
+        """Return the ids that a task has elsewhere, as its recipe says; none where there is no recipe."""
+        known = "/" not in task and is_there(self.root / "recipes" / f"{task}.yaml")
+        return (self.recipe(task).aliases or ()) if known else ()
+
+    def tasks_by_alias(self) -> dict[str, str]:
+        """Return the tasks of the recipes here by the ids that they have elsewhere; recipes with faults have none."""
+        found: dict[str, str] = {}
+        for path in sorted((self.root / "recipes").glob("*.yaml")):
+            with contextlib.suppress(InputError):
+                found.update(dict.fromkeys(self.aliases_of(path.stem), path.stem))
+        return found
+
     def template(self, recipe: Recipe) -> str:
         """Return the text of a recipe's template."""
         from packager.build.render import template_path

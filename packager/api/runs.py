@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from packager.api.place import Place
     from packager.base.digests import Digest
-    from packager.evaluate.predictions import Prediction
     from packager.evaluate.verdict import Verdict
 
 _BOOTSTRAP = "import sys;sys.path.insert(0,sys.argv[1]);from packager.api.runs import work;work()"
@@ -48,7 +47,8 @@ class Job:
 class Evaluated:
     """What became of one task: one of the five outcomes, or `refused` where patch or image cannot be judged at all.
 
-    `known` says that an earlier run had judged it; `verdict` is the file that holds the verdict, if there is one.
+    `known` says that an earlier run had judged it; `verdict` is the file that holds the verdict, if there is one;
+    `only` is the target that alone was judged, the others at gold.
     """
 
     task: str
@@ -57,6 +57,7 @@ class Evaluated:
     exit_code: int
     verdict: Path | None = None
     known: bool = False
+    only: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,14 +69,28 @@ class Campaign:
     resume: bool = False
 
 
-def tasks_predicted(predictions: Path) -> tuple[str, ...]:
-    """Return the tasks that a file of predictions names, in order; InputError if it names none."""
+@dataclass(frozen=True)
+class Predicted:
+    """What a line of predictions is about: a task here, and the only target of an independent run, or None."""
+
+    task: str
+    only: str | None = None
+
+
+def tasks_predicted(place: Place, predictions: Path) -> tuple[Predicted, ...]:
+    """Return what a file of predictions is about, in order; ids elsewhere become tasks of the recipes here.
+
+    InputError if it names no task.
+    """
     from packager.evaluate.predictions import read_predictions
 
-    tasks = tuple(sorted(task for task in read_predictions(predictions).by_task if task))
-    if not tasks:
+    found = read_predictions(predictions)
+    named = {(task, ""): None for task in found.by_task if task} | dict.fromkeys(found.alone)
+    if not named:
         raise InputError("names no task", where=str(predictions), hint="name the tasks with --task")
-    return tasks
+    strange = {task for task, _ in named if not (place.root / "recipes" / f"{task}.yaml").is_file()}
+    aliases = place.tasks_by_alias() if strange else {}
+    return tuple(Predicted(task, only or None) for task, only in sorted({(aliases.get(t, t), o) for t, o in named}))
 
 
 def evaluate_many(jobs: Sequence[Job], campaign: Campaign, *, progress: Progress = silent) -> list[Evaluated]:
@@ -93,14 +108,20 @@ def evaluate_many(jobs: Sequence[Job], campaign: Campaign, *, progress: Progress
 
     def one(job: Job) -> Evaluated:
         nonlocal done
-        found = _known(job, campaign) if campaign.resume else None
-        found = found or _evaluate_apart(job, campaign)
+        try:
+            found = (_known(job, campaign) if campaign.resume else None) or _evaluate_apart(job, campaign)
+        except InputError as error:
+            found = _unjudged(job, error.exit_code, str(error))
         done += 1
-        progress(Event("evaluate", done, len(jobs), "tasks", f"{job.task}: {found.outcome}"))
+        progress(Event("evaluate", done, len(jobs), "tasks", f"{_named(job)}: {found.outcome}"))
         return found
 
     with ThreadPoolExecutor(max(1, campaign.jobs)) as pool:
         return list(pool.map(one, jobs))
+
+
+def _named(job: Job) -> str:
+    return job.task if job.request.only is None else f"{job.task} ({job.request.only})"
 
 
 def _sweep(into: Path) -> None:
@@ -116,8 +137,26 @@ def _known(job: Job, campaign: Campaign) -> Evaluated | None:
     if path is None:
         return None
     verdict = _read_verdict(path)
-    code = _INFRA if verdict is None else exit_code(verdict)
-    return None if verdict is None or code == _INFRA else _told(job, verdict, path, known=True)
+    if verdict is None or exit_code(verdict) == _INFRA or not _answers(verdict, job):
+        return None
+    return _told(job, verdict, path, known=True)
+
+
+def _answers(verdict: Verdict, job: Job) -> bool:
+    """Say whether a verdict speaks of a job's task, image and patches, whatever its file is called."""
+    from packager.oci.record import parse_record
+
+    record, only = job.place.store().name("images", job.task), job.request.only
+    if record is None or verdict.task != job.task or (verdict.at_gold is None) != (only is None):
+        return False
+    if verdict.image != parse_record(record, where=job.task).manifest.digest:
+        return False
+    if job.request.gold:
+        return None not in verdict.patches.values()
+    names = [*verdict.patches, *(verdict.at_gold or ())]
+    found = job.request.handed_in(job.place, job.task).of(job.task, names, only=only)
+    wanted = {} if found is None else {name: patch.digest for name, patch in found.items()}
+    return dict(verdict.patches) == (wanted or dict.fromkeys([only] if only else names))
 
 
 def _read_verdict(path: Path) -> Verdict | None:
@@ -131,7 +170,8 @@ def _read_verdict(path: Path) -> Verdict | None:
 
 def _told(job: Job, verdict: Verdict, path: Path, *, known: bool) -> Evaluated:
     grade = verdict.grade
-    return Evaluated(job.task, grade.outcome.value, grade.reason, exit_code(verdict), path, known)
+    only = job.request.only or ""
+    return Evaluated(job.task, grade.outcome.value, grade.reason, exit_code(verdict), path, known, only)
 
 
 def _evaluate_apart(job: Job, campaign: Campaign) -> Evaluated:
@@ -147,6 +187,9 @@ def _evaluate_apart(job: Job, campaign: Campaign) -> Evaluated:
     done = run(argv, Surroundings(stdin=told))
     verdict = _read_verdict(fresh)
     path = None if verdict is None else _verdict_path(job, campaign)
+    if verdict is not None and path is not None and not _answers(verdict, job):
+        fresh.unlink(missing_ok=True)
+        return _unjudged(job, _INFRA, "the patch or the image was changed while it was judged")
     if verdict is None or path is None:
         fresh.unlink(missing_ok=True)
         return _unjudged(job, done.exit_code, done.stderr.decode(errors="replace")[-_TAIL_CHARACTERS:].strip())
@@ -155,10 +198,11 @@ def _evaluate_apart(job: Job, campaign: Campaign) -> Evaluated:
 
 
 def _unjudged(job: Job, code: int, said: str) -> Evaluated:
+    only = job.request.only or ""
     if code in _REFUSALS:
-        return Evaluated(job.task, "refused", said, code)
+        return Evaluated(job.task, "refused", said, code, only=only)
     reason = said if code > 0 else f"the evaluation was killed by signal {-code}"
-    return Evaluated(job.task, "infra", reason or f"the evaluation ended with exit code {code}", _INFRA)
+    return Evaluated(job.task, "infra", reason or f"the evaluation ended with exit code {code}", _INFRA, only=only)
 
 
 def _verdict_path(job: Job, campaign: Campaign) -> Path | None:
@@ -185,20 +229,18 @@ def _key(job: Job) -> Digest | None:
         "tool": [__version__, code_digest()],
         "engine": job.place.engine,
     }
+    if job.request.only is not None:
+        parts["only"] = job.request.only
     return digest_of(format_canonical(parts))
 
 
 def _patch_parts(job: Job) -> object:
     from packager.base.digests import digest_of
-    from packager.evaluate.predictions import Predictions, read_patch, read_predictions
 
     request = job.request
     if request.gold:
         return "gold"
-    if request.patches is None:
-        return {name: digest_of(read_patch(path)) for name, path in request.target_patches.items()}
-    predictions: Predictions = read_predictions(request.patches)
-    found: Prediction | None = predictions.by_task.get(job.task, predictions.by_task.get(""))
+    found = request.handed_in(job.place, job.task).find(job.task, only=request.only)
     if found is None:
         return None
     joint = None if found.joint is None else digest_of(found.joint)

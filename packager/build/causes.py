@@ -98,7 +98,7 @@ def likely_cause(found: EntryDifference, reacts: Collection[str] = ()) -> Cause:
 
     `reacts` names the variations that alone make the step differ; empty where nobody looked.
     """
-    name = _by_path(found.path) or _by_variation(reacts) or _by_field(found, reacts)
+    name = _by_path(found.path) or _by_mounts(found) or _by_variation(reacts) or _by_field(found, reacts)
     return CHECKLIST["H random" if name == "H cpus" and REPEATED in reacts else name]
 
 
@@ -108,6 +108,13 @@ def _by_path(path: bytes) -> str | None:
         if pattern.fullmatch(text[1:]) or pattern.fullmatch(text):
             return identifier
     return None
+
+
+def _by_mounts(found: EntryDifference) -> str | None:
+    """Recognise a table of mounts: it reacts to another file system as an unsorted directory does."""
+    name, pattern = _SPANS[0]
+    values = [pattern.findall(data) for data in found.contents or ()]
+    return name if values and values[0] != values[1] and all(values) else None
 
 
 def _by_variation(reacts: Collection[str]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,13 @@ _TASKS = click.option("--task", "tasks", multiple=True, metavar="ID", help="The 
 @click.option(
     "--target-patch", "target_patches", multiple=True, metavar="TARGET=FILE", help="The patch of one target; repeats."
 )
+@click.option("--only", metavar="TARGET", default=None, help="Judge this target alone, the others at gold.")
+@click.option(
+    "--trajectory",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    default=None,
+    help="What the agent did, as JSON lines; tells failures of scope from those of delivery.",
+)
 @click.option("--gold", is_flag=True, help="Evaluate the sealed gold patch, to check the image.")
 @click.option(
     "--key",
@@ -62,7 +70,7 @@ def evaluate_command(options: Options, /, names: tuple[str, ...], tasks: tuple[s
     from packager import api
     from packager.base.errors import UsageError
 
-    chosen, run = take_run_options(given, (*names, *tasks))
+    chosen, run = take_run_options(options, given, (*names, *tasks))
     if not chosen:
         raise UsageError("no task named", hint="--task ID")
     request = api.EvaluationRequest.from_command_line(given)
@@ -70,10 +78,12 @@ def evaluate_command(options: Options, /, names: tuple[str, ...], tasks: tuple[s
         return run_many(options, chosen, request, run)
     if request.output is not None and len(chosen) > 1:
         raise UsageError("--output holds the verdict of one task", hint="evaluate one task, or use --json")
+    if request.trajectory is not None and len(chosen) > 1:
+        raise UsageError("--trajectory is that of one task", hint="predictions may each name their own")
     worst = 0
     with progress_on_screen(options) as progress:
-        for task in chosen:
-            verdict = api.evaluate(options.place(), task, request, progress=progress)
+        for one in chosen:
+            verdict = api.evaluate(options.place(), one.task, replace(request, only=one.only), progress=progress)
             show(options, verdict.document(), describe(verdict))
             worst = max(worst, api.exit_code(verdict))
     return worst
@@ -91,8 +101,13 @@ def describe(verdict: Verdict) -> str:
         )
         for name, row in verdict.grade.targets.items()
     ]
-    head = f"{verdict.task}: {verdict.grade.outcome.value}\n"
-    return head + table(("TARGET", "OUTCOME", "FAIL_TO_PASS", "PASS_TO_PASS", "REASON"), rows)
+    head = f"{verdict.task}: {verdict.grade.outcome.value}"
+    if verdict.at_gold:
+        head += f", with {', '.join(verdict.at_gold)} at gold"
+    if verdict.run is not None and verdict.run.failure is not None:
+        found = verdict.run.failure
+        head += f"\n{found.failure_class} failure in {found.target}: {found.evidence}"
+    return f"{head}\n" + table(("TARGET", "OUTCOME", "FAIL_TO_PASS", "PASS_TO_PASS", "REASON"), rows)
 
 
 @click.command("inspect", epilog="Example: wideswe-pack --json inspect hello-wide-001")

@@ -47,6 +47,7 @@ _VERBS = {
     "secret": "trust",
     "suite": "suite",
     "evaluate": "judge",
+    "capture": "agents",
     "report": "report",
     "inspect": "judge",
     "audit": "judge",

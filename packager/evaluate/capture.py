@@ -11,6 +11,7 @@ from packager.evaluate.line_diff import Span, compare_lines
 from packager.evaluate.patch_names import MAX_PATCH_BYTES, check_path, is_repository, quote
 from packager.evaluate.patches import split_lines
 from packager.evaluate.trees import DirectoryTree, Kind, join
+from packager.recipe.globs import matches_any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,17 +33,30 @@ class _File:
     content: bytes
 
 
-def capture_patch(base_tree: Path, changed_tree: Path, name: str) -> bytes:
+def capture_target(base: Path, workspace: Path, target: str, *, leave_out: tuple[str, ...] = ()) -> bytes:
+    """Return the patch of one target: what its folder in a workspace became of its folder in the image's workspace.
+
+    A target whose folder is gone, or is a link or file now, is an InputError: nothing outside is ever read.
+    """
+    changed = workspace / target
+    if changed.is_symlink() or not changed.is_dir():
+        found = "something else" if changed.is_symlink() or changed.exists() else "nothing"
+        hint = f"the workspace is the folder that holds {target}/, as /workspace does"
+        raise InputError(f"expected the folder of target {target}, found {found}", where=str(changed), hint=hint)
+    return capture_patch(base / target, changed, target, leave_out=leave_out)
+
+
+def capture_patch(base_tree: Path, changed_tree: Path, name: str, *, leave_out: tuple[str, ...] = ()) -> bytes:
     """Return a git-format patch that turns the files of one directory into those of the other; empty if they are equal.
 
     Covers new, deleted and changed files, ignored ones too, modes, symbolic links and binary content. Everything named
-    .git is passed over, as are empty directories, devices, sockets and pipes, which git does not know either. `name`
-    is the target, for messages.
+    .git is passed over, as are empty directories, devices, sockets and pipes, which git does not know either, and new
+    files that match a glob of `leave_out`; what the base has is never left out. `name` is the target, for messages.
     """
     parts: list[bytes] = []
     size = 0
     with DirectoryTree(base_tree) as base, DirectoryTree(changed_tree) as changed:
-        for part in _differences(base, changed, name):
+        for part in _differences(base, changed, name, leave_out):
             size += len(part)
             if size > MAX_PATCH_BYTES:
                 raise InputError(f"the changes make a patch of more than {MAX_PATCH_BYTES} bytes", where=name)
@@ -50,9 +64,11 @@ def capture_patch(base_tree: Path, changed_tree: Path, name: str) -> bytes:
     return b"".join(parts)
 
 
-def _differences(base: Tree, changed: Tree, name: str) -> Iterator[bytes]:
+def _differences(base: Tree, changed: Tree, name: str, leave_out: tuple[str, ...]) -> Iterator[bytes]:
     before, after = _listed(base), _listed(changed)
     for path in sorted(set(before) | set(after)):
+        if leave_out and path not in before and matches_any(leave_out, path.decode("utf-8", "surrogateescape")):
+            continue
         check_path(path, where=name)
         old = _File(before[path], base.read(path)) if path in before else None
         new = _File(after[path], changed.read(path)) if path in after else None

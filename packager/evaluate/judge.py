@@ -9,15 +9,18 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
 from packager import __version__
-from packager.base.canonical import LIMIT_BYTES
+from packager.base.canonical import LIMIT_BYTES, parse_json
 from packager.base.digests import BLOCK_BYTES, hex_of
 from packager.base.errors import InputError, IntegrityError, WorldError
 from packager.base.progress import Progress, silent
 from packager.evaluate.controls import plant_all
 from packager.evaluate.expected import parse_expected
 from packager.evaluate.guards import derive_guards
+from packager.evaluate.predictions import Patch
 from packager.evaluate.profile import parse_profile
+from packager.evaluate.results import End
 from packager.evaluate.run import Control, Session
+from packager.evaluate.trees import DirectoryTree, Kind
 from packager.oci.config import parse_config
 from packager.oci.manifest import parse_manifest
 from packager.oci.tar_reader import read_tar
@@ -27,11 +30,13 @@ from packager.trust.layers import open_bounded
 from packager.trust.marks import Memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from packager.evaluate.expected import ExpectedCases
-    from packager.evaluate.predictions import Patch
+    from packager.evaluate.profile import Profile
+    from packager.evaluate.run import Tested
+    from packager.evaluate.run_record import RunRecord
     from packager.evaluate.verdict import Verdict
     from packager.oci.config import ImageConfig
     from packager.oci.descriptor import Descriptor
@@ -118,15 +123,56 @@ class Judge:
     word: str = ""
     """What control tests are called, to be told only by tests; else each run has a word of its own."""
 
-    def judge(self, image: StoredImage, contents: SealContents, patches: Mapping[str, Patch | None]) -> Verdict:
-        """Run the hidden tests over an image with the patches applied, and return the verdict."""
+    def judge(
+        self,
+        image: StoredImage,
+        contents: SealContents,
+        patches: Mapping[str, Patch | None],
+        *,
+        only: str | None = None,
+    ) -> Verdict:
+        """Run the hidden tests over an image with the patches applied, and return the verdict.
+
+        With `only`, that target alone is graded, and the others have their sealed gold patches.
+        """
         profile = parse_profile(contents.profile)
         names = [target.name for target in profile.targets]
         expected = _expected(contents, names)
-        _refuse_strangers(patches, names, contents.task)
+        judged = names if only is None else [only]
+        if only is not None and only not in names:
+            hint = f"targets of this task: {', '.join(names)}"
+            raise InputError(f"{only!r} is no target", where=contents.task, hint=hint)
+        _refuse_strangers(patches, judged, contents.task)
+        session = self._session(image, contents, profile, expected)
+        given = {name: patches.get(name) for name in judged}
+        at_gold = {name: Patch(contents.gold[name]) for name in names if name not in judged}
+        tested = session.run({**at_gold, **given}, only=only)
+        from packager.evaluate.grade import Outcome, grade_target, grade_task  # noqa: PLC0415 - not before the tests have run
+        from packager.evaluate.verdict import Verdict  # noqa: PLC0415
+
+        grade = grade_task({name: grade_target(expected[name], tested[name].run) for name in judged})
+        return Verdict(
+            task=contents.task,
+            image=image.record.manifest.digest,
+            tool=__version__,
+            grade=grade,
+            patches={name: None if patch is None else patch.digest for name, patch in given.items()},
+            durations_ms={name: round(tested[name].seconds * 1000) for name in judged},
+            at_gold=None if only is None else tuple(at_gold),
+            run=_record(given, tested, alone=only is not None, kind=_kind(session.layers)),
+            logs={
+                name: tested[name].log.decode("utf-8", "replace")
+                for name, one in grade.targets.items()
+                if one.outcome is not Outcome.RESOLVED and tested[name].log
+            },
+        )
+
+    def _session(
+        self, image: StoredImage, contents: SealContents, profile: Profile, expected: Mapping[str, ExpectedCases]
+    ) -> Session:
         word = self.word or secrets.token_hex(4)
         hidden, controlled = plant_all(profile.targets, contents.hidden, expected, word)
-        session = Session(
+        return Session(
             engine=self.engine,
             layers=image.trees(self.store, progress=self.progress),
             env=dict(pair.partition("=")[::2] for pair in image.config.env),
@@ -137,19 +183,32 @@ class Judge:
             guards=derive_guards(profile, contents.gold),
             control=Control(word, controlled),
         )
-        given = {name: patches.get(name) for name in names}
-        tested = session.run(given)
-        from packager.evaluate.grade import grade_target, grade_task  # noqa: PLC0415 - not before the tests have run
-        from packager.evaluate.verdict import Verdict  # noqa: PLC0415
 
-        return Verdict(
-            task=contents.task,
-            image=image.record.manifest.digest,
-            tool=__version__,
-            grade=grade_task({name: grade_target(expected[name], tested[name].run) for name in names}),
-            patches={name: None if patch is None else patch.digest for name, patch in given.items()},
-            durations_ms={name: round(tested[name].seconds * 1000) for name in names},
-        )
+
+def _record(given: Mapping[str, Patch | None], tested: Mapping[str, Tested], *, alone: bool, kind: str) -> RunRecord:
+    """Return what judging itself knows of a run: mode, targets, and which of them the patches change."""
+    from packager.evaluate.run_record import Change, RunRecord  # noqa: PLC0415 - not before the tests have run
+
+    changes: dict[str, Change] = {}
+    for name, patch in given.items():
+        if patch is not None:
+            refused = tested[name].run.end is End.PATCH_REFUSED
+            changes[name] = "refused" if refused else "edited" if patch.data.strip() else "untouched"
+    return RunRecord("independent" if alone else "joint", tuple(given), kind=kind, changes=changes)
+
+
+def _kind(layers: Sequence[Path]) -> str:
+    """Return whether the task is a bugfix or a feature, as its image says; nothing if it does not."""
+    from packager.build.inputs import TASK_PATH  # noqa: PLC0415 - not before the tests have run
+    from packager.evaluate.run_record import KINDS  # noqa: PLC0415
+
+    for layer in reversed(layers):
+        with DirectoryTree(layer) as files:
+            if files.look(TASK_PATH) is Kind.FILE:
+                task = parse_json(files.read(TASK_PATH), where=TASK_PATH.decode())
+                kind = task.get("kind") if isinstance(task, dict) else None
+                return kind if kind in KINDS else ""
+    return ""
 
 
 def _expected(contents: SealContents, names: list[str]) -> dict[str, ExpectedCases]:

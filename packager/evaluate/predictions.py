@@ -41,31 +41,68 @@ class Prediction:
     patches: Mapping[str, bytes] = field(default_factory=dict)
     joint: bytes | None = None
     model: str = ""
+    requests: int | None = None
+    trajectory: Path | None = None
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """Predictions by task id; the empty id stands for whichever task is asked for."""
+    """Predictions by task id; the empty id stands for whichever task is asked for.
+
+    `alone` are those of independent runs, by task and the one target that the agent had.
+    """
 
     by_task: Mapping[str, Prediction]
+    alone: Mapping[tuple[str, str], Prediction] = field(default_factory=dict)
 
-    def of(self, task: str, targets: Iterable[str]) -> dict[str, Patch] | None:
+    def find(self, task: str, *, only: str | None = None) -> Prediction | None:
+        """Return what was handed in for a task, or for one target of it in an independent run; None: nothing."""
+        joint = self.by_task.get(task, self.by_task.get(_ANY))
+        return joint if only is None else self.alone.get((task, only), joint)
+
+    def known_as(self, task: str, aliases: Iterable[str]) -> Predictions:
+        """Return these, with what stands under other ids of a task as that of the task; two are an InputError."""
+        names = set(aliases)
+        joint = {task if name in names else name: one for name, one in self.by_task.items()}
+        alone = {(task if name in names else name, only): one for (name, only), one in self.alone.items()}
+        if len(joint) < len(self.by_task) or len(alone) < len(self.alone):
+            raise InputError("two predictions for one task, under different ids of it", where=task)
+        return Predictions(joint, alone)
+
+    def of(self, task: str, targets: Iterable[str], *, only: str | None = None) -> dict[str, Patch] | None:
         """Return a patch for each target of a task, or None if nothing was handed in for the task.
 
         A target that the prediction leaves out gets an empty patch: its tests run unchanged. A patch for what is no
-        target is refused, as nobody would grade it.
+        target is refused, as nobody would grade it. With `only`, that target alone gets one, and a change of another
+        is refused.
         """
-        prediction = self.by_task.get(task, self.by_task.get(_ANY))
+        prediction = self.find(task, only=only)
         if prediction is None:
             return None
         names = sorted(targets)
         if prediction.joint is not None:
-            return _split(prediction.joint, names, where=f"prediction for {task}")
-        strange = sorted(set(prediction.patches) - set(names))
-        if strange:
-            hint = f"targets: {', '.join(names)}"
-            raise InputError(f"a patch for {strange[0]!r}, which is no target", where=f"task {task}", hint=hint)
-        return {name: Patch(prediction.patches.get(name, b"")) for name in names}
+            found = _split(prediction.joint, names, where=f"prediction for {task}")
+        else:
+            strange = sorted(set(prediction.patches) - set(names))
+            if strange:
+                hint = f"targets: {', '.join(names)}"
+                raise InputError(f"a patch for {strange[0]!r}, which is no target", where=f"task {task}", hint=hint)
+            found = {name: Patch(prediction.patches.get(name, b"")) for name in names}
+        return found if only is None else _alone(found, only, task)
+
+
+def _alone(found: dict[str, Patch], only: str, task: str) -> dict[str, Patch]:
+    if only not in found:
+        hint = f"targets: {', '.join(sorted(found))}"
+        raise InputError(f"{only!r} is no target", where=f"task {task}", hint=hint)
+    changed = sorted(name for name, patch in found.items() if name != only and patch.data.strip())
+    if changed:
+        raise InputError(
+            f"a patch for {changed[0]!r}, which stands at gold while {only} is judged",
+            where=f"task {task}",
+            hint="an independent run changes one target; leave --only out to judge a joint one",
+        )
+    return {only: found[only]}
 
 
 def _split(data: bytes, targets: list[str], *, where: str) -> dict[str, Patch]:
@@ -139,44 +176,65 @@ def _read_directory(path: Path) -> Predictions:
 
 
 def _read_jsonl(path: Path) -> Predictions:
-    by_task: dict[str, Prediction] = {}
-    lines: dict[str, int] = {}
+    found: dict[tuple[str, str], Prediction | None] = {}
+    lines: dict[tuple[str, str], int] = {}
     problems: list[Problem] = []
     for number, line in enumerate(read_patch(path).split(b"\n"), 1):
         if not line.strip():
             continue
         try:
-            task, prediction = _parse_line(line)
+            key, prediction = _parse_line(line, path.parent)
         except InputError as error:
             problems.append(Problem(str(path), number, error.where or "", error.reason))
             continue
-        if task in lines:
-            problems.append(Problem(str(path), number, task, f"a second prediction, first at line {lines[task]}"))
-        lines.setdefault(task, number)
-        if prediction is not None:
-            by_task[task] = prediction
+        if key in lines:
+            problems.append(Problem(str(path), number, key[0], f"a second prediction, first at line {lines[key]}"))
+        lines.setdefault(key, number)
+        found[key] = prediction
     if not lines and not problems:
         problems.append(Problem(str(path), 0, "", "no predictions"))
     refuse(problems)
-    return Predictions(by_task)
+    given = {key: one for key, one in found.items() if one is not None}
+    return Predictions(
+        {task: one for (task, only), one in given.items() if not only},
+        {key: one for key, one in given.items() if key[1]},
+    )
 
 
-def _parse_line(line: bytes) -> tuple[str, Prediction | None]:
+def _parse_line(line: bytes, folder: Path) -> tuple[tuple[str, str], Prediction | None]:
+    """Return the task, the only target of an independent run or "", and what was handed in."""
     plain = parse_json(line, where="line", limit=MAX_PATCH_BYTES)
     if not isinstance(plain, dict) or not isinstance(plain.get("instance_id"), str) or not plain["instance_id"]:
         raise InputError("expected an object with instance_id")
-    task, model = plain["instance_id"], plain.get("model_name_or_path", "")
-    if not isinstance(model, str):
-        raise InputError("expected text in model_name_or_path", where=task)
+    task, model, only = plain["instance_id"], plain.get("model_name_or_path", ""), plain.get("only", "")
+    for name, text in (("model_name_or_path", model), ("only", only)):
+        if not isinstance(text, str):
+            raise InputError(f"expected text in {name}", where=task)
     if ("patches" in plain) == ("model_patch" in plain):
         raise InputError("expected model_patch or patches", where=task)
     if plain.get("patches", plain.get("model_patch")) is None:
-        return task, None
+        return (task, only), None
+    requests, trajectory = _requests(plain, task), _trajectory(plain, task, folder)
     if "model_patch" in plain:
-        return task, Prediction(joint=_bytes(plain["model_patch"], task), model=model)
+        return (task, only), Prediction({}, _bytes(plain["model_patch"], task), model, requests, trajectory)
     if not isinstance(plain["patches"], dict):
         raise InputError("expected patches by target", where=task)
-    return task, Prediction(dict(_patches(plain["patches"], task)), model=model)
+    return (task, only), Prediction(dict(_patches(plain["patches"], task)), None, model, requests, trajectory)
+
+
+def _requests(plain: dict[str, Any], task: str) -> int | None:
+    found = plain.get("requests")
+    if found is not None and (not isinstance(found, int) or isinstance(found, bool) or found < 0):
+        raise InputError("expected a whole number, or null, as requests", where=task)
+    return found
+
+
+def _trajectory(plain: dict[str, Any], task: str, folder: Path) -> Path | None:
+    """Return where the trajectory is that a prediction names, seen from its own file's folder."""
+    found = plain.get("trajectory")
+    if found is not None and (not isinstance(found, str) or not found or "\0" in found):
+        raise InputError("expected the path of a file as trajectory", where=task)
+    return None if found is None else folder / found
 
 
 def _patches(plain: dict[str, Any], task: str) -> Iterator[tuple[str, bytes]]:

@@ -77,13 +77,15 @@ class Session:
     guards: Mapping[str, Guard] = field(default_factory=dict)
     control: Control = field(default_factory=Control)
 
-    def run(self, patches: Mapping[str, Patch | None]) -> dict[str, Tested]:
+    def run(self, patches: Mapping[str, Patch | None], *, only: str | None = None) -> dict[str, Tested]:
         """Apply the patches and run every target's tests; a target without a patch in the mapping is not patched.
 
-        A patch of None says that there is none: its target is not run.
+        A patch of None says that there is none: its target is not run. With `only`, the others are no more than
+        patched and prepared, as far as that target builds on them.
         """
         with scratch_folder(self.store_root) as scratch, contextlib.ExitStack() as trees:
-            return _Run(self, trees, scratch, patches).outcome()
+            run = _Run(self, trees, scratch, patches)
+            return run.outcome() if only is None else {only: run.outcome_of(only)}
 
 
 class _Run:
@@ -103,11 +105,29 @@ class _Run:
         targets = self._session.profile.targets
         return {one.name: self._evaluate(one, targets[number + 1 :]) for number, one in enumerate(targets)}
 
+    def outcome_of(self, only: str) -> Tested:
+        """Make ready what stands before one target, and test that one alone."""
+        targets = self._session.profile.targets
+        if self._patches.get(only, NO_CHANGE) is None:
+            return _unpatched()
+        for number, one in enumerate(targets):
+            if one.name == only:
+                return self._evaluate(one, targets[number + 1 :])
+            done = self._stack(one, targets[number + 1 :], self._patches.get(one.name) or NO_CHANGE)
+            if done is not None:
+                why = done.run.reason or done.run.results.reason
+                return Tested(TargetRun(End.INFRA, reason=f"{one.name}, which stands at gold: {why}"), log=done.log)
+        raise ValueError(f"no target {only}")
+
     def _evaluate(self, target: TargetProfile, later: tuple[TargetProfile, ...]) -> Tested:
         """Patch, prepare and test one target, and leave its tree to the later ones."""
         patch = self._patches.get(target.name, NO_CHANGE)
         if patch is None:
-            return Tested(TargetRun(End.NO_PATCH, reason="no patch for this target"))
+            return _unpatched()
+        return self._stack(target, later, patch) or self._test_apart(target)
+
+    def _stack(self, target: TargetProfile, later: tuple[TargetProfile, ...], patch: Patch) -> Tested | None:
+        """Patch and prepare one target in a tree that the later ones build on; say what kept it from being ready."""
         tree = self._trees.enter_context(self._session.engine.open_tree(self._layers, scratch=self._scratch))
         workspace = Workspace(tree)
         if len(self._layers) == len(self._session.layers):  # nothing of a patch is in it: else that would be blamed
@@ -116,7 +136,7 @@ class _Run:
         upper = tree.upper  # some engines make it when they are asked
         keep_out(upper, [other.name for other in later])
         self._layers.append(upper)
-        return done or self._test_apart(target)
+        return done
 
     def _make_ready(self, target: TargetProfile, workspace: Workspace, patch: Patch) -> Tested | None:
         """Patch and prepare a target; return what became of it if it cannot be tested."""
@@ -221,6 +241,10 @@ def free_bytes(folder: Path) -> int:
     """Return how much can still be written where a folder is."""
     found = os.statvfs(folder)
     return found.f_bavail * found.f_frsize
+
+
+def _unpatched() -> Tested:
+    return Tested(TargetRun(End.NO_PATCH, reason="no patch for this target"))
 
 
 def _nothing(reason: str) -> Tested:

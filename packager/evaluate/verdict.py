@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from packager.base.canonical import format_canonical, format_readable, parse_json
 from packager.base.digests import Digest, digest_of, parse_digest
 from packager.base.errors import InputError, IntegrityError
 from packager.evaluate.grade import Counted, Outcome, TargetGrade, TaskGrade
+from packager.evaluate.run_record import RunRecord, parse_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from packager.evaluate.run_record import Mode
 
 SCHEMA = "wideswe-verdict/1"
 
@@ -21,7 +24,9 @@ class Verdict:
     """A task's grade with the digests of the image's manifest and of each target's patch (None: no patch).
 
     `suite` is the version of the suite by which the image was judged, if there was a trust policy, and whether it had
-    expired. `durations_ms` is kept beside the bound part: two runs with the same outcome have the same digest.
+    expired. `at_gold` names the targets that had the sealed gold patch and were not graded, None in a joint run.
+    `durations_ms`, `run` (how the patch came about) and `logs` (the end of what the tests of a target that is not
+    resolved wrote) are kept beside the bound part: two runs with the same outcome have the same digest.
     """
 
     task: str
@@ -31,10 +36,22 @@ class Verdict:
     patches: Mapping[str, Digest | None]
     durations_ms: Mapping[str, int] = field(default_factory=dict)
     suite: Mapping[str, Any] | None = None
+    at_gold: tuple[str, ...] | None = None
+    run: RunRecord | None = None
+    logs: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if set(self.patches) != set(self.grade.targets):
             raise InputError("expected one patch digest, or None, for each graded target", where="verdict")
+        if self.at_gold is not None and set(self.at_gold) & set(self.patches):
+            raise InputError("expected no target both graded and at gold", where="verdict")
+        if self.run is not None and (self.run.mode == "independent") != (self.at_gold is not None):
+            raise InputError(f"expected the record of a run that is {self.mode}, found {self.run.mode}", where="run")
+
+    @property
+    def mode(self) -> Mode:
+        """Whether the whole task was judged, or one target with the others at gold."""
+        return "joint" if self.at_gold is None else "independent"
 
     @property
     def digest(self) -> Digest:
@@ -43,7 +60,9 @@ class Verdict:
 
     def bound(self) -> dict[str, Any]:
         """Return what the digest covers, as JSON values."""
-        by = {} if self.suite is None else {"suite": dict(self.suite)}
+        by: dict[str, Any] = {} if self.suite is None else {"suite": dict(self.suite)}
+        if self.at_gold is not None:
+            by["at_gold"] = list(self.at_gold)
         return by | {
             "schema": SCHEMA,
             "task": self.task,
@@ -66,7 +85,11 @@ class Verdict:
 
     def document(self) -> dict[str, Any]:
         """Return the bound part, its digest, and what is not bound, as JSON values."""
-        return {"bound": self.bound(), "digest": self.digest, "durations_ms": dict(sorted(self.durations_ms.items()))}
+        beside: dict[str, Any] = {} if self.run is None else {"run": self.run.plain()}
+        if self.logs:
+            beside["logs"] = dict(sorted(self.logs.items()))
+        durations_ms = dict(sorted(self.durations_ms.items()))
+        return {"bound": self.bound(), "digest": self.digest, "durations_ms": durations_ms, **beside}
 
 
 def format_verdict(verdict: Verdict) -> bytes:
@@ -84,7 +107,11 @@ def parse_verdict(data: bytes, *, where: str = "verdict") -> Verdict:
         found = digest_of(format_canonical(bound))
         if found != plain["digest"]:
             raise IntegrityError(f"expected {str(plain['digest'])[:80]}, found {found}", where=where)
-        verdict = _parse_bound(bound, plain["durations_ms"])
+        verdict = replace(
+            _parse_bound(bound, plain["durations_ms"]),
+            run=None if plain.get("run") is None else parse_run(plain["run"], where=f"{where}: run"),
+            logs={str(name): str(text) for name, text in plain.get("logs", {}).items()},
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"not a verdict: {error!r}", where=where) from error
     if verdict.bound() != bound:
@@ -114,6 +141,7 @@ def _parse_bound(bound: dict[str, Any], durations_ms: dict[str, int]) -> Verdict
         },
         durations_ms={str(key): int(value) for key, value in durations_ms.items()},
         suite=bound.get("suite"),
+        at_gold=None if bound.get("at_gold") is None else tuple(bound["at_gold"]),
     )
 
 

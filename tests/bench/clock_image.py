@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from packager import api
 from packager.api.place import ROOT_SECRET, SUITE
+from packager.build.assemble import TASK_LABEL
 from packager.build.inputs import SEAL_PATH
 from packager.evaluate.judge import read_image
 from packager.evaluate.profile import Profile, TargetProfile, format_profile
@@ -34,7 +35,8 @@ def make_clock_image(place: api.Place, recipe: Recipe) -> None:
     target = recipe.targets[0].name
     sealed = seal(_contents(target), read_root(place.keys / ROOT_SECRET))
     layer = write_layer([file_entry(SEAL_PATH, sealed)], store)
-    config = format_config(replace(image.config, diff_ids=(*image.config.diff_ids[:-1], layer.diff_id)))
+    labels = {**image.config.labels, TASK_LABEL: CLOCK_TASK}
+    config = format_config(replace(image.config, labels=labels, diff_ids=(*image.config.diff_ids[:-1], layer.diff_id)))
     store.put(config)
     layers = (*image.layers[:-1], layer.descriptor())
     manifest = format_manifest(Manifest(describe(MEDIA_CONFIG, config), layers))

@@ -90,12 +90,13 @@ def judge(engine: HostEngine, tmp_path: Path) -> Callable[..., Mapping[str, Targ
         *targets: TargetProfile,
         services: tuple[Service, ...] = (),
         disk_bytes: int = 0,
+        only: str | None = None,
     ) -> Mapping[str, TargetGrade]:
         chosen = targets or (a_target("maker"), a_target("user"))
         hidden = {target.name: {"t/hidden.sh": (0o644, (HIDDEN + REST).encode())} for target in chosen}
         profile = Profile("wide", chosen, Limits(1, 256 << 20, 64, disk_bytes), services)
         session = Session(engine, [layer], {}, profile, hidden, tmp_path / "store")
-        tested = session.run({target.name: lib(GOOD) for target in chosen} | dict(patches))
+        tested = session.run({target.name: lib(GOOD) for target in chosen} | dict(patches), only=only)
         assert list((tmp_path / "store" / "tmp").iterdir()) == []
         return {name: grade_target(EXPECTED, one.run) for name, one in tested.items()}
 
@@ -104,6 +105,25 @@ def judge(engine: HostEngine, tmp_path: Path) -> Callable[..., Mapping[str, Targ
 
 def said(grade: TargetGrade) -> tuple[str, str]:
     return grade.outcome.value, grade.reason
+
+
+def test_one_target_may_be_judged_alone_over_what_the_others_prepared(
+    judge: Callable[..., Mapping[str, TargetGrade]],
+) -> None:
+    maker = a_target("maker", prepare="touch /made")
+    user = a_target("user", prepare="[ -e /made ] || exit 3")
+    alone = judge({"maker": lib(WRONG)}, maker, user, only="user")
+    assert {name: said(one) for name, one in alone.items()} == {"user": RESOLVED}
+    alone = judge({"user": lib(WRONG)}, maker, a_target("user", prepare="false"), only="maker")
+    assert {name: said(one) for name, one in alone.items()} == {"maker": RESOLVED}
+    assert said(judge({"user": None}, maker, user, only="user")["user"]) == ("missing", "no patch for this target")
+
+
+def test_another_target_that_cannot_stand_at_gold_is_no_fault_of_the_patch(
+    judge: Callable[..., Mapping[str, TargetGrade]],
+) -> None:
+    grades = judge({}, a_target("maker", prepare="exit 3"), a_target("user"), only="user")
+    assert said(grades["user"]) == ("infra", "maker, which stands at gold: prepare ended with exit code 3")
 
 
 def test_good_patches_are_resolved_and_a_wrong_one_is_not(judge: Callable[..., Mapping[str, TargetGrade]]) -> None:

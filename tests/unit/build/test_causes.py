@@ -106,6 +106,12 @@ def test_bytes_tell_what_made_them_differ(name: str) -> None:
     assert likely_cause(content(other, one), [REPEATED]).id == cause
 
 
+def test_a_table_of_mounts_is_one_even_where_only_another_file_system_changes_it() -> None:
+    rows = b"142 118 0:42 / / rw,nodev - overlay", b"138 118 0:42 / / rw,nodev - overlay"
+    found = EntryDifference(b"x/mounts/mounts", "content", "", "", rows)
+    assert likely_cause(found, ["file system"]).id == "H mounts"
+
+
 def test_a_condition_that_alone_matters_says_more_than_the_bytes() -> None:
     lines = content(b"a\nc\nb\n", b"b\na\nc\n")
     assert likely_cause(lines, ["file system", "directory order"]).id == "A1"

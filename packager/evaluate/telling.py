@@ -1,0 +1,52 @@
+"""Completes what a verdict says of its run: who made the patch, how often it asked, and why it failed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from packager.evaluate.failures import classify_failure
+from packager.evaluate.run_record import RunRecord
+from packager.evaluate.trajectory import read_trajectory
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from packager.evaluate.predictions import Prediction
+    from packager.evaluate.trajectory import Trajectory
+    from packager.evaluate.verdict import Verdict
+
+
+def tell(
+    verdict: Verdict, handed_in: Prediction | None, *, said: RunRecord | None = None, path: Path | None = None
+) -> Verdict:
+    """Return a verdict whose record says what others say of the run, too, and has the class of failure.
+
+    `said` and the trajectory at `path` go before what the prediction says.
+    """
+    judged = verdict.run or RunRecord(verdict.mode, tuple(verdict.patches))
+    said = said or judged
+    if handed_in is not None:
+        path = path or handed_in.trajectory
+        said = replace(
+            said,
+            model=said.model or handed_in.model,
+            requests=handed_in.requests if said.requests is None else said.requests,
+        )
+    trajectory = None if path is None else read_trajectory(path)
+    run = replace(
+        said,
+        mode=judged.mode,
+        targets=judged.targets,
+        kind=judged.kind or said.kind,
+        changes=judged.changes,
+        strays=said.strays or _strays(verdict, trajectory),
+    )
+    failure = classify_failure(verdict.grade, run.changes, trajectory, strays=run.strays)
+    return replace(verdict, run=replace(run, failure=failure))
+
+
+def _strays(verdict: Verdict, trajectory: Trajectory | None) -> tuple[str, ...]:
+    """Return the repositories that the agent wrote to although they are no target that it had to change."""
+    found = frozenset() if trajectory is None else trajectory.repositories()
+    return tuple(sorted(name for name in found - set(verdict.patches) if name[:1].isalnum()))
