@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from packager.api.agents import AgentRequest, Ran, run_agent
     from packager.api.attest import Attested, ExportRequest, attest, attest_file, export_trust
     from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, render_fetches
     from packager.api.bundle import Cargo, export_bundle, import_bundle, load
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from packager.registry.bundle import BundleForm
 
 __all__ = [
+    "AgentRequest",
     "Attested",
     "Audited",
     "BundleForm",
@@ -61,6 +63,7 @@ __all__ = [
     "Keys",
     "Place",
     "Predicted",
+    "Ran",
     "Reproduced",
     "RoleChoice",
     "Shipped",
@@ -119,6 +122,7 @@ __all__ = [
     "revoke_image",
     "rotate_root",
     "rotate_secret",
+    "run_agent",
     "show_suite",
     "sign",
     "sign_suite",
@@ -132,6 +136,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "agents": ("AgentRequest", "Ran", "run_agent"),
     "author": ("build", "check_lock", "fetch", "list_tasks", "lock", "render", "render_fetches"),
     "bundle": ("BundleForm", "Cargo", "export_bundle", "import_bundle", "load"),
     "carry": ("Copied", "mirror", "mirror_pairs", "mirror_suite", "pull", "push"),

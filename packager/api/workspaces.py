@@ -67,7 +67,7 @@ def capture(place: Place, task: str, request: CaptureRequest, *, progress: Progr
         layers = image.trees(store, progress=progress)
         with scratch_folder(store.root) as scratch, engine.open_tree(layers, scratch=scratch) as tree:
             with DirectoryTree(tree.lower) as files:
-                targets = targets_in(files, task)
+                targets, _ = repositories_in(files, task)
             patches = {}
             for target in targets:
                 progress(Event("capture", message=target))
@@ -94,18 +94,18 @@ def verified_image(
     return read_image(place.store(), record), verified
 
 
-def targets_in(files: Tree, task: str) -> tuple[str, ...]:
-    """Return the targets that an image's own task file names."""
+def repositories_in(files: Tree, task: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the targets and the contexts that an image's own task file names."""
     from packager.base.canonical import parse_json
     from packager.build.inputs import TASK_PATH, TASK_SCHEMA
 
     where = f"/{TASK_PATH.decode()}"
     try:
         plain = parse_json(files.read(TASK_PATH), where=where, limit=_TASK_BYTES)
-        names = tuple(str(target["name"]) for target in plain["targets"])
+        targets, contexts = (tuple(str(one["name"]) for one in plain[key]) for key in ("targets", "contexts"))
         known = (plain["schema"], plain["task"]) == (TASK_SCHEMA, task)
     except (KeyError, TypeError) as error:
         raise IntegrityError(f"not a task file: {error!r}", where=where) from error
-    if not known or not names:
+    if not known or not targets:
         raise IntegrityError(f"expected the targets of {task}, found something else", where=where)
-    return names
+    return targets, contexts

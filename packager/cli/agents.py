@@ -1,9 +1,10 @@
-"""What those call who run agents: capture."""
+"""What those call who let agents work: run, capture."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,9 +13,76 @@ from packager.cli.screen import progress_on_screen, show, table
 from packager.cli.trust import trust_of, trust_options
 
 if TYPE_CHECKING:
-    from packager.api import Captured
+    from packager.api import Captured, Ran
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+_KEY = click.option(
+    "--key",
+    "public_keys",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False),
+    help="Trusted public key (default: release.pub in the keys folder); repeats.",
+)
+
+
+@click.command("run", epilog="Example: wideswe-pack run --agent codex-cli --task hello-wide-001 --into results")
+@click.option(
+    "--agent",
+    required=True,
+    metavar="NAME|FILE|CMD",
+    help="An agent of agents/ by its name, a file like those, or a shell command, which reaches no network at all.",
+)
+@click.option("--task", "tasks", multiple=True, required=True, metavar="ID", help="The task; repeats.")
+@click.option(
+    "--only", "alone", multiple=True, metavar="TARGET", help="Give it this target alone, the others at gold; repeats."
+)
+@click.option("--into", type=_FOLDER, required=True, help="Keep everything below this folder, for `report`.")
+@click.option("--configuration", default="", metavar="NAME", help="What it is called there (default: the agent).")
+@click.option("--endpoint", default="", metavar="URL", help="Ask the model here in place of the agent's own upstream.")
+@click.option("--resume", is_flag=True, help="Go on from an earlier run: what was judged is not done again.")
+@click.option("--evaluator", type=_FILE, default=None, help="The evaluator's key file.")
+@_KEY
+@trust_options
+@click.pass_obj
+def run_command(options: Options, /, tasks: tuple[str, ...], alone: tuple[str, ...], **given: Any) -> int:  # noqa: ANN401 - options of five kinds
+    """Let an agent work on a task in its view of the image, then judge the patches that it made.
+
+    The view has no seal and no network; requests to the agent's own model go through a gateway that counts and caps
+    them and adds the credential. Patches, trajectory, request counts and verdict are kept below --into. Exit code 0
+    when every task is resolved, 1 when one is not, 6 when the machine or the model endpoint is to blame.
+    """
+    from packager import api
+
+    base = api.AgentRequest(
+        given["agent"],
+        given["into"],
+        configuration=given["configuration"],
+        endpoint=given["endpoint"],
+        resume=given["resume"],
+        trust=trust_of(given),
+        evaluator=given["evaluator"],
+    )
+    worst = 0
+    with progress_on_screen(options) as progress:
+        for task, only in [(task, only) for task in tasks for only in alone or (None,)]:
+            ran = api.run_agent(options.place(), task, replace(base, only=only), progress=progress)
+            show(options, ran, describe_ran(ran))
+            worst = max(worst, ran.exit_code)
+    return worst
+
+
+def describe_ran(ran: Ran) -> str:
+    """Return what became of a run as text for people."""
+    name = f"{ran.task} ({ran.only})" if ran.only else ran.task
+    facts = (
+        f"{name}: {ran.outcome}{', known' if ran.known else ''}",
+        f"  reason    {ran.reason}",
+        f"  agent     {ran.ended}",
+        f"  requests  {'not counted' if ran.requests is None else ran.requests}",
+        f"  kept in   {ran.folder}",
+    )
+    return "\n".join(facts)
 
 
 @click.command(
@@ -34,13 +102,7 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
     metavar="GLOB",
     help="New files that are no part of a patch, as **/target/**; repeats.",
 )
-@click.option(
-    "--key",
-    "public_keys",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False),
-    help="Trusted public key (default: release.pub in the keys folder); repeats.",
-)
+@_KEY
 @trust_options
 @click.pass_obj
 def capture_command(

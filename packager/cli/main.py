@@ -47,6 +47,7 @@ _VERBS = {
     "secret": "trust",
     "suite": "suite",
     "evaluate": "judge",
+    "run": "agents",
     "capture": "agents",
     "report": "report",
     "inspect": "judge",

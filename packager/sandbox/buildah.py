@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from packager.oci.entries import Entry
     from packager.sandbox.contained import Setting
     from packager.sandbox.engine import Command, Ended, Streams
-    from packager.sandbox.fetches import FetchSource
+    from packager.sandbox.fetches import Reachable
 
 _NAME = "localhost/wideswe-step"
 _SEARCH = "/usr/sbin:/usr/bin:/sbin:/bin"
@@ -108,7 +108,7 @@ class BuildahTree:
         """Return what was written, found by comparing both views."""
         return diff_trees(self.lower, self.root)
 
-    def run(self, command: Command, streams: Streams, *, fetches: FetchSource | None = None) -> Ended:
+    def run(self, command: Command, streams: Streams, *, fetches: Reachable | None = None) -> Ended:
         """Run a command; with `fetches`, behind the loopback proxy."""
         return self._runner.run(command, streams, fetches=fetches)
 

@@ -16,7 +16,7 @@ from packager.sandbox import cgroups
 from packager.sandbox.engine import Ended
 from packager.sandbox.entering import listen_in, loopback_network, processes_in
 from packager.sandbox.guest import fixed_binds, guest_of
-from packager.sandbox.proxy import Proxy
+from packager.sandbox.loopback import open_loopback
 from packager.sandbox.pump import Pump
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from packager.base.processes import Started
     from packager.sandbox.engine import Command, Streams
-    from packager.sandbox.fetches import FetchSource
+    from packager.sandbox.fetches import Reachable
 
 _KILLED = 137
 _PIPE = -1
@@ -70,7 +70,7 @@ class Runner:
     parents: Mapping[str, list[Path]] = field(default_factory=cgroups.machine_parents)
     _count: int = 0
 
-    def run(self, command: Command, streams: Streams, *, fetches: FetchSource | None = None) -> Ended:
+    def run(self, command: Command, streams: Streams, *, fetches: Reachable | None = None) -> Ended:
         """Run a command in a network of its own; with `fetches`, behind the loopback proxy."""
         started = time.monotonic()
         self._count += 1
@@ -79,7 +79,7 @@ class Runner:
             network = held.enter_context(loopback_network(self.folder / f"net{self._count}"))
             trusted: Mapping[Path, str] = {}
             if fetches is not None:
-                proxy = Proxy(fetches, self.folder / f"ca{self._count}")
+                proxy = open_loopback(fetches, self.folder / f"ca{self._count}")
                 held.callback(proxy.close)
                 proxy.start(listen_in(network))
                 trusted = proxy.trusted
@@ -90,7 +90,7 @@ class Runner:
         return Ended(code, time.monotonic() - started, timed_out=timed_out, out_of_memory=out_of_memory)
 
     def _setting(
-        self, command: Command, fetches: FetchSource | None, network: Path, trusted: Mapping[Path, str]
+        self, command: Command, fetches: Reachable | None, network: Path, trusted: Mapping[Path, str]
     ) -> Setting:
         guest = guest_of(command, fetches)
         fixed = [(here, there, False) for here, there in fixed_binds(self.folder, self.layers, trusted)]

@@ -19,8 +19,8 @@ from packager.sandbox.dockerd_api import Containers, Wanted, trouble
 from packager.sandbox.engine import Ended, Limits
 from packager.sandbox.entering import listen_in
 from packager.sandbox.guest import fixed_binds, guest_of
+from packager.sandbox.loopback import open_loopback
 from packager.sandbox.overlay import check_layers
-from packager.sandbox.proxy import Proxy
 from packager.sandbox.written import write_upper
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from packager.oci.entries import Entry
     from packager.sandbox.dockerd_api import Container
     from packager.sandbox.engine import Command, Streams
-    from packager.sandbox.fetches import FetchSource
+    from packager.sandbox.fetches import Reachable
     from packager.sandbox.guest import Guest
 
 _KILLED = 137
@@ -131,13 +131,13 @@ class DockerTree:
         for image in self._committed:
             self._containers.remove_image(image)
 
-    def run(self, command: Command, streams: Streams, *, fetches: FetchSource | None = None) -> Ended:
+    def run(self, command: Command, streams: Streams, *, fetches: Reachable | None = None) -> Ended:
         """Run a command; with `fetches`, behind the loopback proxy."""
         started = time.monotonic()
         with contextlib.ExitStack() as held:
             trusted: Mapping[Path, str] = {}
             if fetches is not None:
-                proxy = Proxy(fetches, self._folder / f"ca{next(self._counter)}")
+                proxy = open_loopback(fetches, self._folder / f"ca{next(self._counter)}")
                 held.callback(proxy.close)
                 trusted = proxy.trusted
             container = self._running(self._wanted(command, trusted))

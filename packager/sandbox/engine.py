@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from packager.oci.entries import Entry
-    from packager.sandbox.fetches import FetchSource
+    from packager.sandbox.fetches import Reachable
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Tree(Protocol):
     def changes(self) -> list[Entry]:
         """Return what a layer over `lower` must hold so that it becomes `root`, in canonical order."""
 
-    def run(self, command: Command, streams: Streams, *, fetches: FetchSource | None = None) -> Ended:
+    def run(self, command: Command, streams: Streams, *, fetches: Reachable | None = None) -> Ended:
         """Run a command with no network but loopback; with `fetches`, proxies on loopback are answered from it."""
 
 

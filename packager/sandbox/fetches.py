@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,3 +46,14 @@ class FetchSource(Protocol):
 
     def environment(self) -> Mapping[str, str]:
         """Return the variables that point package clients at loopback; the proxy variables are the engine's."""
+
+
+@dataclass(frozen=True)
+class Relay:
+    """In place of a proxy: the loopback port leads to what listens on a Unix socket of the host."""
+
+    path: Path
+
+
+Reachable: TypeAlias = "FetchSource | Relay"
+"""What a command can reach on the one port of its loopback."""

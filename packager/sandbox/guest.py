@@ -7,15 +7,16 @@ import resource
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
-from packager.sandbox.identity import FIXED_FILES, HOSTNAME, proxy_environment
+from packager.sandbox.identity import FIXED_FILES, HOSTNAME
 from packager.sandbox.launcher import CAPABILITIES
+from packager.sandbox.loopback import loopback_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from packager.sandbox.engine import Command
-    from packager.sandbox.fetches import FetchSource
+    from packager.sandbox.fetches import Reachable
 
 __all__ = ["HOSTNAME", "OPEN_FILES", "PROCESSES", "Guest", "capability_names", "fixed_binds", "guest_of"]
 
@@ -63,11 +64,11 @@ class Guest(NamedTuple):
     env: Mapping[str, str]
 
 
-def guest_of(command: Command, fetches: FetchSource | None) -> Guest:
+def guest_of(command: Command, fetches: Reachable | None) -> Guest:
     """Return what to start for a command; the variables of `fetches` win over the command's own, as elsewhere."""
     env = dict(command.env)
     if fetches is not None:
-        env |= {**fetches.environment(), **proxy_environment()}
+        env |= loopback_environment(fetches)
     script = _START.format(foreign=" ".join(name for name in _FOREIGN if name not in env))
     return Guest(("/bin/sh", "-c", script, "sh", command.cwd, *command.argv), env)
 

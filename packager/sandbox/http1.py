@@ -21,7 +21,7 @@ _TARGET = re.compile(rb"[\x21-\x7e]+")
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_.])?", re.ASCII)
 _HEXADECIMAL = re.compile(rb"[0-9A-Fa-f]{1,8}")
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
-_HOP_BY_HOP = frozenset(
+HOP_BY_HOP = frozenset(
     ("connection", "expect", "keep-alive", "proxy-authorization", "proxy-connection", "te", "trailer", "upgrade")
 )
 _OURS = frozenset(("content-length", "transfer-encoding", "range", "if-range"))
@@ -56,7 +56,7 @@ class Head:
     def to_request(self, inside: Place | None, body: bytes) -> Request:
         """Return the request; `inside` is the place that a CONNECT named, None outside of a tunnel."""
         place, path = (inside, self.target) if inside is not None and self.target.startswith("/") else self._absolute()
-        dropped = _HOP_BY_HOP | _OURS | {name.strip().lower() for name in self.headers.get("connection", "").split(",")}
+        dropped = HOP_BY_HOP | _OURS | {name.strip().lower() for name in self.headers.get("connection", "").split(",")}
         kept = {name: value for name, value in self.headers.items() if name not in dropped}
         return Request(self.method, place.scheme, place.host, place.port, path, kept, body)
 

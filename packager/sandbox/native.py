@@ -23,7 +23,8 @@ from packager.base.processes import Surroundings, running
 from packager.oci.tree import diff_trees
 from packager.sandbox import cgroups
 from packager.sandbox.engine import Ended
-from packager.sandbox.identity import FIXED_FILES, HOSTNAME, PROXY_PORT, ROOM_IN_TREE, proxy_environment
+from packager.sandbox.identity import FIXED_FILES, HOSTNAME, PROXY_PORT, ROOM_IN_TREE
+from packager.sandbox.loopback import loopback_environment, open_loopback
 from packager.sandbox.namespaces import in_first_user_namespace, prepare_process
 from packager.sandbox.overlay import stacked
 from packager.sandbox.pump import Pump
@@ -34,9 +35,10 @@ if TYPE_CHECKING:
     from packager.oci.entries import Entry
     from packager.sandbox.cgroups import Group
     from packager.sandbox.engine import Command, Limits, Streams
-    from packager.sandbox.fetches import FetchSource
+    from packager.sandbox.fetches import Reachable
     from packager.sandbox.overlay import Stack
     from packager.sandbox.proxy import Proxy
+    from packager.sandbox.relay import RelayServer
     from packager.sandbox.spec import Spec
     from packager.sandbox.usage import Watch
 
@@ -164,7 +166,7 @@ class _Job(NamedTuple):
     """Until when a command may run, what answers its requests, and what looks at how much it writes."""
 
     deadline: float
-    proxy: Proxy | None
+    proxy: Proxy | RelayServer | None
     watch: Watch | None = None
 
 
@@ -203,7 +205,7 @@ class NativeTree:
         """Return the entries of the layer that was written; only the upper layer is walked."""
         return diff_trees(self.lower, self.root, upper=self.upper)
 
-    def run(self, command: Command, streams: Streams, *, fetches: FetchSource | None = None) -> Ended:
+    def run(self, command: Command, streams: Streams, *, fetches: Reachable | None = None) -> Ended:
         """Run a command; with `fetches`, behind the loopback proxy.
 
         The variables of `fetches` win over the command's own, the proxy's over both. A command that cannot be started
@@ -217,7 +219,7 @@ class NativeTree:
             held.callback(launcher.close)
             spec = self._spec(command, group, launcher)
             if fetches is not None and proxy is not None:
-                spec["env"] |= {**fetches.environment(), **proxy_environment()}
+                spec["env"] |= loopback_environment(fetches)
                 spec["binds"] += [(str(path), place, False) for path, place in proxy.trusted.items()]
             watch = self._watch(command)
             code, cut_off = _supervise(spec, launcher, streams, _Job(started + command.timeout_s, proxy, watch))
@@ -282,10 +284,8 @@ def _some_cpus(limits: Limits) -> list[int]:
 
 
 @contextlib.contextmanager
-def _proxy_for(fetches: FetchSource, ca_file: Path) -> Iterator[Proxy]:
-    from packager.sandbox.proxy import Proxy  # noqa: PLC0415 - brings TLS, which few commands need
-
-    proxy = Proxy(fetches, ca_file)
+def _proxy_for(fetches: Reachable, ca_file: Path) -> Iterator[Proxy | RelayServer]:
+    proxy = open_loopback(fetches, ca_file)
     try:
         yield proxy
     finally:
@@ -326,7 +326,7 @@ def _supervise(spec: Spec, launcher: _Launcher, streams: Streams, job: _Job) -> 
     return (_KILLED if timed_out else code), timed_out
 
 
-def _on_listener(channels: _Channels, proxy: Proxy | None) -> dict[int, Callable[[], None]]:
+def _on_listener(channels: _Channels, proxy: Proxy | RelayServer | None) -> dict[int, Callable[[], None]]:
     here = channels.listener_here
     if proxy is None or here is None:
         return {}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from packager.oci.entries import Entry
     from packager.sandbox.contained import Setting
     from packager.sandbox.engine import Command, Ended, Streams
-    from packager.sandbox.fetches import FetchSource
+    from packager.sandbox.fetches import Reachable
     from packager.sandbox.overlay import Stack
 
 _RUN_ROOT = f"wideswe-run-{Path('/proc/self/ns/pid').stat().st_ino}-"
@@ -86,7 +86,7 @@ class PodmanTree:
         """Return the entries of the layer that was written; only the upper layer is walked."""
         return diff_trees(self.lower, self.root, upper=self.upper)
 
-    def run(self, command: Command, streams: Streams, *, fetches: FetchSource | None = None) -> Ended:
+    def run(self, command: Command, streams: Streams, *, fetches: Reachable | None = None) -> Ended:
         """Run a command; with `fetches`, behind the loopback proxy."""
         return self._runner.run(command, streams, fetches=fetches)
 

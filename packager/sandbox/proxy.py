@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
-import threading
 from http import HTTPStatus
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -14,17 +12,13 @@ from packager.sandbox.authority import Authority
 from packager.sandbox.fetches import Answer
 from packager.sandbox.http1 import BadRequestError, Head, Place, find_range, parse_place, read_body, read_head
 from packager.sandbox.identity import CA_PATH, JAVA_TRUST_PATH
+from packager.sandbox.serving import IDLE_S, Connections
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import TracebackType
-
     from packager.sandbox.fetches import FetchSource
 
-_IDLE_S = 300.0
 _BLOCK_BYTES = 256 << 10
 _MAX_CONNECTIONS = 128
-_CLOSE_S = 5.0
 _TLS_FIRST_BYTE = 0x16
 _WITHOUT_BODY = (204, 304)
 REFUSED = 599
@@ -38,12 +32,7 @@ class Proxy:
         """Make a fresh authority and write what clients must trust to `ca_file`, and beside it what Java reads."""
         self._source = source
         self._authority = Authority()
-        self._listener: socket.socket | None = None
-        self._open: set[socket.socket] = set()
-        self._threads: list[threading.Thread] = []
-        self._lock = threading.Lock()
-        self._slots = threading.Semaphore(_MAX_CONNECTIONS)
-        self._faults = _Faults()
+        self._connections = Connections(self._serve, most=_MAX_CONNECTIONS)
         self.ca_file = ca_file
         self.trusted = {ca_file: CA_PATH, ca_file.with_suffix(".p12"): JAVA_TRUST_PATH}
         forms = (self._authority.certificate_pem(), self._authority.java_trust_store())
@@ -53,53 +42,18 @@ class Proxy:
 
     def start(self, listener: socket.socket) -> None:
         """Serve what connects to `listener`, which belongs to the proxy from now on."""
-        self._listener = listener
-        self._begin(self._accept, listener)
+        self._connections.start(listener)
 
     def close(self) -> None:
         """Stop serving, end every connection, and raise what went wrong inside the source, if anything did."""
-        with self._lock:
-            ends = [*self._open, *([self._listener] if self._listener else [])]
-            threads = list(self._threads)
-        for end in ends:
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-        for thread in threads:
-            thread.join(_CLOSE_S)
-        if self._listener is not None:
-            self._listener.close()
+        self._connections.close()
         for path in self.trusted:
             path.unlink(missing_ok=True)
-        self._faults.raise_first()
-
-    def _begin(self, work: Callable[[socket.socket], None], connection: socket.socket) -> None:
-        thread = _Thread(work, connection, self._faults)
-        with self._lock:
-            self._threads = [one for one in self._threads if one.is_alive()]
-            self._threads.append(thread)
-        thread.start()
-
-    def _accept(self, listener: socket.socket) -> None:
-        while True:
-            self._slots.acquire()
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            connection.settimeout(_IDLE_S)
-            with self._lock:
-                self._open.add(connection)
-            self._begin(self._serve, connection)
+        self._connections.raise_first()
 
     def _serve(self, connection: socket.socket) -> None:
-        try:
-            with connection, contextlib.suppress(OSError):  # a client that goes away is its own affair
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._converse(connection, None)
-        finally:
-            with self._lock:
-                self._open.discard(connection)
-            self._slots.release()
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._converse(connection, None)
 
     def _converse(self, connection: socket.socket, inside: Place | None) -> None:
         """Answer one request after the other until either side has enough."""
@@ -126,15 +80,9 @@ class Proxy:
             self._converse(connection, place._replace(scheme="http"))
             return
         context = self._authority.context_for(place.host)
-        with context.wrap_socket(connection, server_side=True) as secure:
-            secure.settimeout(_IDLE_S)
-            with self._lock:
-                self._open.add(secure)
-            try:
-                self._converse(secure, place)
-            finally:
-                with self._lock:
-                    self._open.discard(secure)
+        with context.wrap_socket(connection, server_side=True) as secure, self._connections.ending(secure):
+            secure.settimeout(IDLE_S)
+            self._converse(secure, place)
 
     def _exchange(self, connection: socket.socket, stream: IO[bytes], head: Head, inside: Place | None) -> bool:
         """Read a request to its end, ask the source and send what it says; return whether another may follow."""
@@ -194,41 +142,3 @@ def _send_file(connection: socket.socket, first: bytes, path: Path, span: tuple[
                 raise ConnectionAbortedError(path)  # shorter than it was: the client must see a broken answer
             connection.sendall(block)
             left -= len(block)
-
-
-class _Faults:
-    """Keeps the first exception of any thread, so that a bug in a source is not taken for a missing file."""
-
-    def __init__(self) -> None:
-        self._first: BaseException | None = None
-
-    def __enter__(self) -> None:
-        """Begin to watch."""
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
-    ) -> bool:
-        """Keep what was raised, if it is the first."""
-        self._first = self._first or error
-        return True
-
-    def raise_first(self) -> None:
-        """Raise what was kept, once."""
-        first, self._first = self._first, None
-        if first is not None:
-            raise first
-
-
-class _Thread(threading.Thread):
-    """Does one piece of work; daemonic, since an upstream server may never answer."""
-
-    def __init__(self, work: Callable[[socket.socket], None], connection: socket.socket, faults: _Faults) -> None:
-        super().__init__(name="wideswe-proxy", daemon=True)
-        self._work = work
-        self._connection = connection
-        self._watched = faults
-
-    def run(self) -> None:
-        """Do the work; what it raises is kept."""
-        with self._watched:
-            self._work(self._connection)

@@ -22,6 +22,7 @@ ROOMS = (
     "trust",
     "registry",
     "evaluate",
+    "agents",
     "report",
     "api",
     "cli",

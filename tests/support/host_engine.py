@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from packager.oci.entries import Entry
     from packager.sandbox.engine import Command, Ended, Streams, Tree
-    from packager.sandbox.fetches import FetchSource
+    from packager.sandbox.fetches import Reachable
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class HostTree:
     def changes(self) -> list[Entry]:
         return self.tree.changes()
 
-    def run(self, command: Command, streams: Streams, *, fetches: FetchSource | None = None) -> Ended:
+    def run(self, command: Command, streams: Streams, *, fetches: Reachable | None = None) -> Ended:
         return self.tree.run(replace(command, binds=(HOST_USR, *command.binds)), streams, fetches=fetches)
 
 

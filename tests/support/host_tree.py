@@ -9,7 +9,7 @@ from packager.sandbox.engine import Bind, Command, Streams
 
 if TYPE_CHECKING:
     from packager.sandbox.engine import Ended, Tree
-    from packager.sandbox.fetches import FetchSource
+    from packager.sandbox.fetches import Reachable
 
 HOST_USR = Bind(Path("/usr"), "/usr")
 PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
@@ -37,7 +37,7 @@ def shell(script: str, **more: object) -> Command:
     return Command(("/bin/sh", "-c", script), env=env, binds=binds, **more)  # type: ignore[arg-type]
 
 
-def run_captured(tree: Tree, command: Command, fetches: FetchSource | None = None) -> tuple[Ended, str, str]:
+def run_captured(tree: Tree, command: Command, fetches: Reachable | None = None) -> tuple[Ended, str, str]:
     """Run a command and return how it ended with what it wrote on both streams."""
     out, err = bytearray(), bytearray()
     ended = tree.run(command, Streams(out.extend, err.extend), fetches=fetches)

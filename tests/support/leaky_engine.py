@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from packager.oci.entries import Entry
     from packager.sandbox.engine import Command, Ended, Engine, Streams, Tree
-    from packager.sandbox.fetches import FetchSource
+    from packager.sandbox.fetches import Reachable
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class LeakyTree:
     def changes(self) -> list[Entry]:
         return self.tree.changes()
 
-    def run(self, command: Command, streams: Streams, *, fetches: FetchSource | None = None) -> Ended:
+    def run(self, command: Command, streams: Streams, *, fetches: Reachable | None = None) -> Ended:
         leaking = replace(command, argv=(*self.leak.before, *command.argv), env={**command.env, **self.leak.env})
         return self.tree.run(leaking, streams, fetches=fetches)
 
