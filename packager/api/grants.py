@@ -86,8 +86,9 @@ def open_sealed(
     from packager.seal.bundle import open_seal
     from packager.seal.grants import open_grants
 
-    identity = open_grants(store, image.record.grants, _evaluator(place, evaluator))
-    contents = open_seal(image.sealed(store), identity)
+    sealed = image.sealed(store)
+    identity = open_grants(store, image.record.grants, _evaluator(place, evaluator), sealed)
+    contents = open_seal(sealed, identity)
     if contents.task != task:
         raise TrustError(f"expected the seal of {task}, found that of {contents.task}", where=task)
     return contents
