@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from packager.api.place import Place
     from packager.api.platforms import Joined, join_platforms
     from packager.api.rebuild import Reproduced, Wish, reproduce
-    from packager.api.results import report
+    from packager.api.results import ReportRequest, report
     from packager.api.runs import Campaign, Evaluated, Job, Predicted, evaluate_many, tasks_predicted
     from packager.api.sharing import inspect_suite
     from packager.api.ship import Keys, Shipped, import_key, keygen, sign, verify
@@ -64,6 +64,7 @@ __all__ = [
     "Place",
     "Predicted",
     "Ran",
+    "ReportRequest",
     "Reproduced",
     "RoleChoice",
     "Shipped",
@@ -146,7 +147,7 @@ _HOMES = {
     "machine": ("can_build", "doctor", "ecosystems"),
     "place": ("Place",),
     "platforms": ("Joined", "join_platforms"),
-    "results": ("report",),
+    "results": ("ReportRequest", "report"),
     "runs": ("Campaign", "Evaluated", "Job", "Predicted", "evaluate_many", "tasks_predicted"),
     "sharing": ("inspect_suite",),
     "validation": ("ValidationRequest", "validate"),

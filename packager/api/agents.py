@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -99,12 +100,8 @@ def _adapter(place: Place, request: AgentRequest) -> Adapter:
     from packager.agents.adapter import adapter_for, read_adapter
     from packager.agents.endpoint import parse_endpoint
 
-    named = place.root / "agents" / f"{request.agent}.yaml"
-    is_name = "/" not in request.agent and named.is_file()
-    if is_name or Path(request.agent).is_file() or request.agent.endswith((".yaml", ".yml")):
-        adapter = read_adapter(named if is_name else Path(request.agent))
-    else:
-        adapter = adapter_for(request.agent)
+    file = _adapter_file(place, request.agent)
+    adapter = adapter_for(request.agent) if file is None else read_adapter(file)
     if not request.endpoint:
         return adapter
     if adapter.model is None:
@@ -112,6 +109,20 @@ def _adapter(place: Place, request: AgentRequest) -> Adapter:
     before = adapter.model.endpoint
     endpoint = parse_endpoint(request.endpoint, where="--endpoint", paths=before.paths, counted=before.counted)
     return replace(adapter, model=replace(adapter.model, endpoint=endpoint))
+
+
+def _adapter_file(place: Place, agent: str) -> Path | None:
+    """Return the file that a word names; None if it is a shell command. One word alone is never a command."""
+    if re.fullmatch(r"[A-Za-z0-9._-]+", agent) is None or agent.endswith((".yaml", ".yml")):
+        file = Path(agent)
+        return file if file.suffix in (".yaml", ".yml") or file.is_file() else None
+    folder = place.root / "agents"
+    named = folder / f"{agent}.yaml"
+    if not named.is_file():
+        known = ", ".join(sorted(path.stem for path in folder.glob("*.yaml"))) or "none"
+        hint = f"agents there: {known}; a shell command of one word is written as `exec {agent}`"
+        raise UsageError(f"no agent {agent}", where=str(folder), hint=hint)
+    return named
 
 
 @dataclass(frozen=True)

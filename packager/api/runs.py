@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from packager.api.judge import EvaluationRequest, evaluate, exit_code
 from packager.base.errors import InputError, PackError
+from packager.base.files import is_there, write_atomic
 from packager.base.progress import Event, Progress, silent
 
 if TYPE_CHECKING:
@@ -99,12 +100,13 @@ def evaluate_many(jobs: Sequence[Job], campaign: Campaign, *, progress: Progress
     What ends one evaluation, a kill included, is an outcome of that one alone.
     """
     from concurrent.futures import ThreadPoolExecutor
+    from threading import Lock
 
     for job in jobs:
         if "/" in job.task or job.task.startswith("."):
             raise InputError(f"expected the name of a task, found {job.task[:80]!r}", where="tasks")
     _sweep(campaign.into)
-    done = 0
+    done, telling = 0, Lock()
 
     def one(job: Job) -> Evaluated:
         nonlocal done
@@ -112,12 +114,29 @@ def evaluate_many(jobs: Sequence[Job], campaign: Campaign, *, progress: Progress
             found = (_known(job, campaign) if campaign.resume else None) or _evaluate_apart(job, campaign)
         except InputError as error:
             found = _unjudged(job, error.exit_code, str(error))
+        with telling:
+            _make_current(found)
         done += 1
         progress(Event("evaluate", done, len(jobs), "tasks", f"{_named(job)}: {found.outcome}"))
         return found
 
     with ThreadPoolExecutor(max(1, campaign.jobs)) as pool:
         return list(pool.map(one, jobs))
+
+
+def _make_current(found: Evaluated) -> None:
+    """Name the verdict that counts for a task now, among those that were reached on other patches before."""
+    if found.verdict is None:
+        return
+    from packager.base.canonical import format_readable
+    from packager.report.runs import CURRENT, read_current
+
+    path = found.verdict.with_name(CURRENT)
+    try:
+        known = read_current(path) if is_there(path) else {}
+    except InputError:
+        known = {}  # damaged; the next run makes it whole
+    write_atomic(path, format_readable({**known, found.only: found.verdict.name}))
 
 
 def _named(job: Job) -> str:

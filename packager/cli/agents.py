@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from packager.base.errors import PackError
 from packager.cli.place import Options
-from packager.cli.screen import progress_on_screen, show, table
+from packager.cli.screen import printable, progress_on_screen, show, table
 from packager.cli.trust import trust_of, trust_options
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def run_command(options: Options, /, tasks: tuple[str, ...], alone: tuple[str, .
 
     The view has no seal and no network; requests to the agent's own model go through a gateway that counts and caps
     them and adds the credential. Patches, trajectory, request counts and verdict are kept below --into. Exit code 0
-    when every task is resolved, 1 when one is not, 6 when the machine or the model endpoint is to blame.
+    when every task is resolved, 1 when one is not, 6 when the machine or the model endpoint is to blame; of several
+    runs one that cannot be done stops no other.
     """
     from packager import api
 
@@ -64,12 +66,25 @@ def run_command(options: Options, /, tasks: tuple[str, ...], alone: tuple[str, .
         evaluator=given["evaluator"],
     )
     worst = 0
+    runs = [(task, only) for task in tasks for only in alone or (None,)]
     with progress_on_screen(options) as progress:
-        for task, only in [(task, only) for task in tasks for only in alone or (None,)]:
-            ran = api.run_agent(options.place(), task, replace(base, only=only), progress=progress)
-            show(options, ran, describe_ran(ran))
-            worst = max(worst, ran.exit_code)
+        for task, only in runs:
+            try:
+                ran = api.run_agent(options.place(), task, replace(base, only=only), progress=progress)
+                show(options, ran, describe_ran(ran))
+                code = ran.exit_code
+            except PackError as error:
+                code = _stop_no_other(error, task, alone=len(runs) == 1)
+            worst = max(worst, code)
     return worst
+
+
+def _stop_no_other(error: PackError, task: str, *, alone: bool) -> int:
+    """Say why one run of several cannot be done, and return its exit code; of one run it is the command's own error."""
+    if alone:
+        raise error
+    click.echo(printable(f"error: {task}: {error}"), err=True)
+    return error.exit_code
 
 
 def describe_ran(ran: Ran) -> str:

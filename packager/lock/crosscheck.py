@@ -51,7 +51,8 @@ class _Checker:
         found = [(one, promise) for one in asked for promise in self._promises[one.alias].get(subject, [])]
         for ecosystem, promise in found:
             self._compare(promise, fetch, ecosystem)
-        purl = next((promise.purl for _, promise in found if promise.purl), fetch.purl)
+        named = [promise.purl for _, promise in found if promise.purl]
+        purl = fetch.purl if fetch.purl in named or not named else named[0]
         vouched = any(promise.expected for _, promise in found)
         return replace(fetch, purl=purl, origin="lock" if vouched else fetch.origin)
 

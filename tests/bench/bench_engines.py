@@ -1,11 +1,13 @@
 """How fast the native engine builds beside stock builders: the same Dockerfile, cold and with one changed repository.
 
-    WIDESWE_STORE=… WIDESWE_KEYS=… python -m tests.bench.bench_engines [--task ID] [--rounds N] [--folder DIR]
-        [--against buildkit|buildah] [--daemon HOST] [--client DOCKER]
+    WIDESWE_STORE=… WIDESWE_KEYS=… python -m tests.bench.bench_engines [--task ID] [--rounds N] [--changes N]
+        [--folder DIR] [--against buildkit|buildah] [--daemon HOST] [--client DOCKER]
 
 All start from the rendered context on a warm disk and end with an image in their own store: BuildKit's and buildah's as
-they are, ours compressed and ready to be pushed. The steps are the task's own without those that fetch. Cold: nothing of
-an earlier build is known. Changed: a file is added to one target, everything before is known. Ratios are within one run.
+they are, ours compressed and ready to be pushed; each is a process started for it. The steps are the task's own, and
+over the repositories one that reads and writes them, since those that fetch, or need what was fetched, are left out.
+Cold: nothing of an earlier build is known. Changed: a file is added to the last target, so that it and the step are new;
+everything else is known. Ratios are within one run.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import argparse
 import compileall
 import io
 import os
+import shutil
 import sys
 import tarfile
 import tempfile
@@ -22,12 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packager.base.processes import find_program, run, run_ok
-from packager.build.assemble import assemble_image
-from packager.build.dockerfile import parse_dockerfile
-from packager.build.execute import Builder
-from packager.sandbox.native import NativeEngine, prepare_process
-from packager.store.store import Store
-from tests.bench.bench_walk import OWN_NAME, ROOT, Table, around, inputs_of, without_fetches
+from tests.bench.bench_walk import OWN_NAME, ROOT, Table, around, without_fetches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +33,14 @@ if TYPE_CHECKING:
     Measure = Callable[[], float]
 
 IMAGE = "localhost/wideswe-bench:engines"
-_PLATFORM = "linux/amd64"
+_STEP = "RUN cd /workspace && find . -type f -exec sha256sum {} + >/opt/sums"
+
+
+def with_step(text: str) -> str:
+    """Return a Dockerfile with one more command after the last repository."""
+    before, mark, after = text.rpartition("ADD inputs/target-")
+    line, _, rest = after.partition("\n")
+    return f"{before}{mark}{line}\n{_STEP}\n{rest}"
 
 
 class Bench:
@@ -45,6 +50,7 @@ class Bench:
         self._options = options
         self._folder = folder
         self._context = folder / "context"
+        self._store = folder / "store"
         self._docker = [options.client, *(["-H", options.daemon] if options.daemon else [])]
         self._table = Table(options.rounds)
         self._changes = 0
@@ -54,24 +60,24 @@ class Bench:
         load = " ".join(f"{value:.1f}" for value in os.getloadavg())
         sys.stdout.write(f"{self._options.task}, {os.cpu_count()} processors, load {load}\n")
         run_ok([*OWN_NAME, "render", "--task", self._options.task, "--into", str(self._context)], around())
-        text = without_fetches((self._context / "Dockerfile").read_text())
+        text = with_step(without_fetches((self._context / "Dockerfile").read_text()))
         (self._context / "Dockerfile").write_text(text)
-        rounds = self._options.rounds
-        native = [self._row("native, cold", self._native_cold, rounds), 0.0]
-        native[1] = self._row("native, one repository changed", self._native_changed, rounds)
+        native = self._rows("native", (self._native_cold, self._native_changed))
         wanted = self._options.against
         if wanted in ("all", "buildkit") and run([*self._docker, "version"]).exit_code == 0:
             self._compare("BuildKit", (self._buildkit_cold, self._buildkit_changed), native)
         if wanted in ("all", "buildah") and find_program("buildah") is not None:
             self._compare("buildah bud", (self._buildah_cold, self._buildah_changed), native)
 
-    def _compare(self, name: str, measures: tuple[Measure, Measure], native: list[float]) -> None:
-        for what, measure, ours in zip(("cold", "one repository changed"), measures, native, strict=True):
-            theirs = self._row(f"{name}, {what}", measure, self._options.rounds)
-            sys.stdout.write(f"{'':48} native / {name}: {ours / theirs:.3f}\n")
+    def _rows(self, name: str, measures: tuple[Measure, Measure]) -> tuple[float, float]:
+        cold = self._table.row(f"{name}, cold", measures[0], rounds=self._options.rounds)
+        changed = self._table.row(f"{name}, one repository changed", measures[1], rounds=self._options.changes)
+        return cold, changed
 
-    def _row(self, name: str, measure: Measure, rounds: int) -> float:
-        return self._table.row(name, measure, rounds=rounds)
+    def _compare(self, name: str, measures: tuple[Measure, Measure], native: tuple[float, float]) -> None:
+        theirs = self._rows(name, measures)
+        ratios = [f"{one / other:.3f}" for one, other in zip(native, theirs, strict=True)]
+        sys.stdout.write(f"native / {name}: cold {ratios[0]}, one repository changed {ratios[1]}\n")
 
     def _change(self) -> None:
         """Add a file to the last target's tar, each time another one."""
@@ -85,23 +91,16 @@ class Bench:
             archive.addfile(member, io.BytesIO(data))
 
     def _native_cold(self) -> float:
-        with tempfile.TemporaryDirectory(dir=self._folder) as folder:
-            return self._native(Path(folder, "store"))
+        shutil.rmtree(self._store, ignore_errors=True)
+        return self._native()
 
     def _native_changed(self) -> float:
-        store = self._folder / "kept"
-        if not store.exists():
-            self._native(store)
         self._change()
-        return self._native(store)
+        return self._native()
 
-    def _native(self, root: Path) -> float:
-        started = time.perf_counter()
-        store = Store(root)
-        builder = Builder(store, NativeEngine(), inputs=dict(inputs_of(self._context)))
-        stage = builder.build(parse_dockerfile((self._context / "Dockerfile").read_text()))
-        assemble_image(stage, store, task="bench", platform=_PLATFORM)
-        return (time.perf_counter() - started) * 1000
+    def _native(self) -> float:
+        argv = [sys.executable, "-m", "tests.bench.native_build", str(self._context), str(self._store)]
+        return self._timed(argv)
 
     def _buildkit_cold(self) -> float:
         run_ok([*self._docker, "builder", "prune", "-af"], around())
@@ -150,14 +149,14 @@ class Bench:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--task", default="hello-wide-001")
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--changes", type=int, default=5)
     parser.add_argument("--folder", default=None)
     parser.add_argument("--against", choices=["all", "buildkit", "buildah"], default="all")
     parser.add_argument("--daemon", default="")
     parser.add_argument("--client", default="docker")
     options = parser.parse_args()
     compileall.compile_dir(ROOT / "packager", quiet=1)
-    prepare_process()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         Bench(options, Path(folder)).run()
 

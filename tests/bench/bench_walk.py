@@ -21,23 +21,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packager import api
-from packager.base.digests import digest_of_file
 from packager.base.processes import Surroundings, find_program, run, run_ok
-from packager.build.assemble import assemble_image
-from packager.build.dockerfile import parse_dockerfile
-from packager.build.execute import Builder, Input
 from packager.oci.record import ImageRecord
-from packager.oci.tree import scan_tree
-from packager.oci.unpack import unpack_layer
 from packager.registry.bundle_export import Export
-from packager.sandbox.native import NativeEngine, prepare_process
+from packager.sandbox.native import prepare_process
 from packager.store.store import Store
 from tests.bench.clock_image import CLOCK_TASK, SAY_TIME, make_clock_image
+from tests.bench.native_build import native_build
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from packager.oci.entries import Entry
+    from collections.abc import Callable, Sequence
 
 ROOT = Path(__file__).parents[2]
 SUITE = Path(os.environ.get("WIDESWE_ROOT") or ROOT)
@@ -136,7 +129,7 @@ class Walk:
         rounds = max(1, self._options.rounds // 4)
         theirs = self._table.row("BuildKit build and docker save", lambda: self._buildkit(context), rounds=rounds)
         name = "native build and archive"
-        self._table.row(name, lambda: self._native(context, text), rounds=rounds, against=theirs)
+        self._table.row(name, lambda: self._native(context), rounds=rounds, against=theirs)
 
     def _buildkit(self, context: Path) -> float:
         settings = around(DOCKER_BUILDKIT="1")
@@ -150,27 +143,13 @@ class Walk:
         run_ok([*self._docker, "builder", "prune", "-af"], settings)
         return (ended - started) * 1000
 
-    def _native(self, context: Path, text: str) -> float:
+    def _native(self, context: Path) -> float:
         with tempfile.TemporaryDirectory(dir=self._folder) as folder:
             started = time.perf_counter()
             store = Store(Path(folder, "store"))
-            builder = Builder(store, NativeEngine(), inputs=dict(inputs_of(context)))
-            image = assemble_image(builder.build(parse_dockerfile(text)), store, task="bench", platform="linux/amd64")
+            image = native_build(context, store)
             Export(store, Path(folder, "ours.tar")).run({IMAGE: ImageRecord(image.manifest)})
             return (time.perf_counter() - started) * 1000
-
-
-def inputs_of(context: Path) -> Iterator[tuple[str, Input]]:
-    for path in sorted((context / "inputs").iterdir()):
-
-        def entries(scratch: Path, path: Path = path) -> Iterable[Entry]:
-            tree = scratch / "tree"
-            tree.mkdir()
-            with path.open("rb") as stream:
-                unpack_layer(stream, tree, overlay_whiteouts=False)
-            return scan_tree(tree)
-
-        yield f"inputs/{path.name}", Input({"kind": "tar", "digest": digest_of_file(path)}, entries)
 
 
 def without_fetches(text: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +13,8 @@ from packager.base.digests import digest_of
 from packager.evaluate.verdict import parse_verdict
 from packager.report.runs import read_runs
 from packager.sandbox.namespaces import may_mount
-from tests.support.fake_model import SECRET, FakeModel, fake_model
+from tests.support.fake_model import SECRET, FakeModel, fake_model, wait_until
+from tests.support.killing import Place, adopt_orphans, children, ended, groups_of, mounts_below, survivors
 from tests.support.walk import TARGETS, TASK
 
 if TYPE_CHECKING:
@@ -95,9 +98,7 @@ def test_an_agent_that_asks_its_model_and_solves_the_task_is_resolved_and_all_of
     assert dict(record.changes) == dict.fromkeys(TARGETS, "edited")
     assert record.details["requests_answered"] == 2
     assert verdict.patches == {name: digest_of((folder / f"{name}.patch").read_bytes()) for name in TARGETS}
-    assert [(run.configuration, run.mode, run.verdict.task) for run in read_runs([results])] == [
-        ("scripted", "joint", TASK)
-    ]
+    assert [(run.configuration, run.mode, run.task) for run in read_runs([results])] == [("scripted", "joint", TASK)]
 
     again = author.ask(*words, "--resume")
     assert (again["outcome"], again["known"], len(model.asked)) == ("resolved", True, 2)
@@ -134,7 +135,7 @@ def test_an_independent_run_has_the_other_target_at_gold_and_says_what_else_was_
     )
     assert not (folder / "gauge.patch").exists()
     assert author.refuse(
-        "run", "--agent", "true", "--task", TASK, "--only", "clock", "--into", tmp_path / "r", exit_code=2
+        "run", "--agent", "exec true", "--task", TASK, "--only", "clock", "--into", tmp_path / "r", exit_code=2
     ) == (f"error: {TASK}: no target 'clock'\nhint: targets: gauge, tidewatch\n")
 
 
@@ -179,7 +180,7 @@ def test_a_model_that_answers_nothing_judges_nobody_and_the_run_is_done_again(
             ),
         ),
         (
-            ("--agent", "true", "--endpoint", "https://models.example"),
+            ("--agent", "exec true", "--endpoint", "https://models.example"),
             "error: this agent has no model, so it has no endpoint\nhint: leave --endpoint out\n",
         ),
         (
@@ -197,3 +198,36 @@ def test_what_cannot_be_run_is_refused_before_anything_is_done(
     code = 2 if "leave" in problem else 3
     assert author.refuse("run", *words, "--task", TASK, "--into", tmp_path / "results", exit_code=code) == problem
     assert not (tmp_path / "results").exists()
+
+
+def test_one_run_that_cannot_be_done_stops_no_other(author: Party, tmp_path: Path) -> None:
+    done = author.call("run", "--agent", "exec true", "--task", "other-001", "--task", TASK, "--into", tmp_path)
+    assert (done.exit_code, done.stdout.decode().splitlines()[0]) == (3, f"{TASK}: unresolved")
+    assert done.stderr.decode() == (
+        "error: other-001: other-001: there is no image of this task in the store\n"
+        "hint: wideswe-pack build --task other-001, or wideswe-pack pull REFERENCE\n"
+    )
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_ended_from_outside_leaves_nothing_and_is_done_again(
+    author: Party, model: FakeModel, tmp_path: Path, how: signal.Signals
+) -> None:
+    script = "import os,urllib.request as u; u.urlopen(os.environ['WIDESWE_MODEL_URL'] + '/messages/stall', b'{}')"
+    file = agent_file(tmp_path, f'(sleep 77 &)\npython3 -c "{script}"', with_model(model, tmp_path / "key"))
+    model.asked.clear()
+    adopt_orphans()
+    known = children()
+    words = ("--agent", str(file), "--task", TASK, "--into", str(tmp_path / "results"), "--resume")
+    child = Place(author.store_root, author.keys).start("run", *words)
+    wait_until(lambda: model.asked or child.poll() is not None, 60)
+    os.kill(child.pid, how)
+    done = ended(child)
+    assert done.exit_code == {signal.SIGKILL: -9, signal.SIGINT: 130, signal.SIGTERM: -15}[how], done.stderr
+    assert survivors(known) == []
+    assert mounts_below(author.store_root) == []
+    assert not (tmp_path / "results").exists()
+    file.write_text(file.read_text().partition("command:")[0] + "command: exec true\n")
+    again = author.ask("run", *words, exit_code=1)
+    assert (again["outcome"], again["known"]) == ("unresolved", False)
+    assert (list((author.store_root / "tmp").iterdir()), groups_of(child.pid)) == ([], []), "the next command sweeps"

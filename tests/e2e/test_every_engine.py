@@ -54,29 +54,46 @@ def test_every_engine_gives_one_manifest(
     assert author.record.manifest.digest in shown
 
 
-def readme_commands() -> list[str]:
-    """Return the commands by which README builds with stock docker."""
-    text = (ROOT / "README.md").read_text()
-    found = re.search(
-        r"^wideswe-pack render .*?--with-fetches\n(.*?)^wideswe-pack inspect", text, re.MULTILINE | re.DOTALL
-    )
-    assert found is not None
-    return found[1].splitlines()
+def readme_commands(program: str) -> list[str]:
+    """Return the commands by which README builds with a stock tool, up to the saved image."""
+    blocks = re.findall(r"^```sh\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    (block,) = (text for text in blocks if f"\n{program} " in text and "context/Dockerfile.replay" in text)
+    return [line for line in block.splitlines() if not line.startswith("wideswe-pack ")]
 
 
-def test_the_readmes_docker_commands_give_our_content_id(author: Party, place: Path) -> None:
-    environment = author.ask("build", "--task", TASK)["environment_id"]
-    author.call("render", "--task", TASK, "--into", place / "context", "--with-fetches")
+def build_without_us(place: Path, programs: tuple[str, ...], commands: list[str], **env: str) -> None:
+    """Run commands in `place` with nothing but some stock programs on the path."""
     tools = place / "bin"
     tools.mkdir()
-    for name in ("docker", "nsenter", "python3", "sleep"):
-        found = shutil.which(name)
+    for name in programs:
+        found = shutil.which(name, path=f"/usr/sbin:/usr/bin:/sbin:/bin:{os.environ['PATH']}")
         if found is None:
             pytest.skip(f"no {name}")
         (tools / name).symlink_to(found)
-    with docker_daemon() as host:
-        script = "\n".join(["set -eu", *readme_commands(), "kill $!", "docker rm --force wideswe-network"])
-        env = {"PATH": str(tools), "DOCKER_HOST": host, "HOME": str(place)}
-        run_ok(["/bin/sh", "-c", script], Surroundings(env=env, cwd=place, timeout_s=1800))
-    known = author.ask("inspect", "--content-id", place / "hello.tar")
+    script = "\n".join(["set -e", "trap 'kill $!' EXIT", *commands])
+    around = {"PATH": str(tools), "HOME": str(place), **env}
+    run_ok(["/bin/sh", "-c", script], Surroundings(env=around, cwd=place, timeout_s=1800))
+
+
+def expect_our_image(author: Party, archive: Path) -> None:
+    environment = author.ask("build", "--task", TASK)["environment_id"]
+    known = author.ask("inspect", "--content-id", archive)
     assert (known["task"], known["content_id"]) == (TASK, environment)
+
+
+def test_the_readmes_docker_commands_give_our_content_id(author: Party, place: Path) -> None:
+    author.call("render", "--task", TASK, "--into", place / "context", "--with-fetches")
+    commands = [*readme_commands("docker"), "docker rm --force wideswe-network"]
+    with docker_daemon() as host:
+        build_without_us(place, ("docker", "nsenter", "python3", "sleep"), commands, DOCKER_HOST=host)
+    expect_our_image(author, place / "hello.tar")
+
+
+def test_the_readmes_buildah_commands_give_our_content_id(author: Party, place: Path) -> None:
+    author.call("render", "--task", TASK, "--into", place / "context", "--with-fetches")
+    settings = place / "storage.conf"
+    settings.write_text(f'[storage]\ndriver = "overlay"\ngraphroot = "{place}/root"\nrunroot = "{place}/run"\n')
+    commands = [*readme_commands("buildah"), "buildah rmi --all --force"]
+    programs = ("buildah", "runc", "unshare", "ip", "sh", "python3")
+    build_without_us(place, programs, commands, CONTAINERS_STORAGE_CONF=str(settings))
+    expect_our_image(author, place / "hello.tar")

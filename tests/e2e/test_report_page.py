@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from packager.evaluate.run_record import FAILURE_CLASSES, Failure, RunRecord
 from packager.report.page import format_page
 from packager.report.runs import read_runs
 from tests.support.browser import Page, browser, missing_browser
@@ -25,7 +26,10 @@ pytestmark = [
 TASKS, CONFIGURATIONS = 120, 7
 RESOLVED = (55, 49, 43, 36, 30, 21, 12)
 LOAD_LIMIT_MS = 1000
+THREE = range(13)
 EVIL = "</script><b>test</b> 'name' \u2028 über"
+LOG = f"{'output of a test ' * 20}\n{EVIL}\n" * 17
+"""As long as the end of the output that a verdict keeps."""
 
 
 def make_runs(folder: Path) -> None:
@@ -35,11 +39,19 @@ def make_runs(folder: Path) -> None:
         chosen = set(dice.sample(range(TASKS), RESOLVED[number]))
         for task in range(TASKS):
             second = "resolved" if task in chosen else ("timeout" if task % 40 == 7 else "unresolved")
-            verdict = made_up(f"task-{task:03d}", {"maker": "resolved", "user": second}, failing=(EVIL, "other"))
-            write_run(folder / f"configuration-{number}", verdict, logs={"user": f"{EVIL}\n" * 20})
+            outcomes = {"maker": "resolved", "user": second} | ({"third": "resolved"} if task in THREE else {})
+            verdict = made_up(f"task-{task:03d}", outcomes, failing=(EVIL, "other"))
+            write_run(folder / f"configuration-{number}", verdict, record=a_record(task), logs={"user": LOG})
     write_run(
         folder / "configuration-0" / "independent", made_up("task-000", {"maker": "resolved", "user": "resolved"})
     )
+
+
+def a_record(task: int) -> RunRecord:
+    """Return a record whose classes of failure are counted below: what is resolved has none."""
+    failure = Failure(FAILURE_CLASSES[task % 3], "user", EVIL)
+    kind = "bugfix" if task < TASKS // 2 else "feature"
+    return RunRecord(kind=kind, agent=EVIL, requests=2, failure=failure, details={EVIL: EVIL})
 
 
 @pytest.fixture(scope="module")
@@ -104,10 +116,54 @@ def test_filters_choose_tasks_outcomes_and_configurations(page: Page) -> None:
     set_filter(page, "mode", "")
 
 
+def test_filters_choose_groups_failures_and_flips(page: Page) -> None:
+    assert page.ask("return [...document.getElementById('group').options].map(one => one.value)") == [
+        "", "bugfix", "feature", "2 targets", "3 targets",
+    ]  # fmt: skip
+    for group, count in (("bugfix", TASKS // 2), ("3 targets", len(THREE))):
+        set_filter(page, "group", group)
+        assert shown_rows(page) == count
+    set_filter(page, "group", "")
+    set_filter(page, "configuration", "configuration-0")
+    totals = []
+    for name in FAILURE_CLASSES:
+        set_filter(page, "failure", name)
+        totals.append(shown_rows(page))
+    set_filter(page, "failure", "")
+    set_filter(page, "outcome", "unresolved")
+    assert sum(totals) == shown_rows(page)
+    shown = page.ask(
+        "return [...document.querySelectorAll('#failures tbody tr')].find(row => row.cells[1].textContent === 'joint')"
+        ".textContent"
+    )
+    assert shown == f"configuration-0joint{sum(totals)}{''.join(map(str, totals))}0"
+    set_filter(page, "outcome", "")
+    set_filter(page, "configuration", "")
+    flips = page.ask("return [...document.querySelectorAll('#flips tbody tr')].map(row => row.cells[1].textContent)")
+    set_filter(page, "flip", "yes")
+    assert shown_rows(page) == len(set(flips))
+    set_filter(page, "flip", "")
+
+
+def test_cells_may_show_time_and_tests_instead(page: Page) -> None:
+    def first() -> str:
+        return str(page.ask("return document.querySelector('#matrix button.unresolved').textContent"))
+
+    shown = {}
+    for name in ("targets", "tests", "seconds", "outcome"):
+        set_filter(page, "what", name)
+        shown[name] = first()
+    assert shown["targets"] in ("1 of 2", "2 of 3")
+    assert shown["tests"] in ("13 of 14", "20 of 21")
+    assert shown["seconds"] in ("3.0", "4.5")
+    assert shown["outcome"] == "unresolved"
+
+
 def test_a_cell_opens_its_failing_tests_and_their_output_as_text(page: Page) -> None:
     page.ask("document.querySelector('button.unresolved').click()")
     assert page.ask("return document.getElementById('detail').open") is True
     assert page.ask("return document.querySelector('#detail li').textContent") == EVIL
     assert EVIL in page.ask("return document.querySelector('#detail pre').textContent")
     assert page.ask("return document.querySelectorAll('#detail b').length") == 0
+    assert EVIL in page.ask("return document.getElementById('detail').textContent").partition("Failure class")[2]
     page.ask("document.getElementById('detail').close()")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from packager.base.files import NO_SPACE_HINT
+from packager.base.processes import find_program
 from packager.sandbox.namespaces import may_mount
 from tests.support.killing import (
     TASK,
@@ -45,6 +46,7 @@ pytestmark = [
 MOMENTS = int(os.environ.get("WIDESWE_MOMENTS", "2"))
 SEED = int(os.environ.get("WIDESWE_KILL_SEED", "1"))
 BASE_BYTES = 20 << 20
+DISK_BYTES = 2 << 30
 BUILD = ("build", "--task", TASK)
 IN_USE = "another command is using the store\nhint: wait until it has ended, then try again\n"
 
@@ -127,20 +129,31 @@ def test_a_collection_at_any_moment_takes_nothing_that_is_in_use(
 
 @pytest.fixture
 def disk(base: Place, around: Path) -> Iterator[Path]:
-    """Give a copy of the store on a file system whose size can be set."""
-    place = around / "disk"
+    """Give a copy of the store on a small loop device."""
+    if find_program("mkfs.ext4") is None:
+        pytest.skip("no mkfs.ext4")
+    image, place = around / "disk.img", around / "disk"
     place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3g", "tmpfs", str(place)], check=True)
+    image.touch()
+    os.truncate(image, DISK_BYTES)
+    subprocess.run(["mkfs.ext4", "-q", "-F", "-m", "0", str(image)], check=True)
+    subprocess.run(["mount", "-o", "loop", str(image), str(place)], check=True)
     try:
         subprocess.run(["cp", "-a", str(base.store), str(place / "base")], check=True)
         yield place
     finally:
         subprocess.run(["umount", str(place)], check=True)
+        image.unlink()
 
 
 def set_room(disk: Path, room_bytes: int) -> None:
-    size = shutil.disk_usage(disk).used + room_bytes
-    subprocess.run(["mount", "-o", f"remount,size={size}", str(disk)], check=True)
+    """Fill the disk up, but for so many bytes."""
+    ballast = disk / "ballast"
+    ballast.unlink(missing_ok=True)
+    subprocess.run(["sync", "--file-system", str(disk)], check=True)  # what was deleted is free only now
+    taken = shutil.disk_usage(disk).free - room_bytes
+    with ballast.open("wb") as stream:
+        os.posix_fallocate(stream.fileno(), 0, taken)
 
 
 def test_a_disk_that_fills_up_at_any_moment_is_said_and_leaves_nothing_half(
@@ -161,7 +174,7 @@ def test_a_disk_that_fills_up_at_any_moment_is_said_and_leaves_nothing_half(
         assert ran.exit_code in (0, 6), ran.stderr
         assert ran.exit_code == 0 or ran.stderr.endswith(f"\nhint: {NO_SPACE_HINT}\n")
         expect_nothing_left(place)
-        set_room(disk, 2 << 30)
+        (disk / "ballast").unlink()
         assert place.run(*BUILD).value()["manifest"] == built.manifest
         expect_nothing_left(place)
     say(f"full disk: {full} of {MOMENTS} ran out of space; a build needs {needed} bytes")

@@ -202,7 +202,9 @@ def test_cargo_takes_a_dependency_from_git(work: Work, which: str) -> None:
     said, rows = work.prove("cargo fetch --quiet && cargo run --quiet --offline")
     assert said == "cargo"
     lock_file = (work.folder / "three/Cargo.lock").read_bytes()
-    assert {row.origin for row in cross_check(rows, {"Cargo.lock": lock_file}, work.store)} == {"lock"}
+    checked = cross_check(rows, {"Cargo.lock": lock_file}, work.store)
+    used = work.first if "rev" in which else work.second
+    assert {(row.origin, row.purl) for row in checked} == {("lock", f"pkg:generic/thing@{used}")}
     wrong = lock_file.replace(b"#" + lock_file.rpartition(b"#")[2][:40], b"#" + b"0" * 40)
     with pytest.raises(InputError) as caught:
         cross_check(rows, {"Cargo.lock": wrong}, work.store)

@@ -93,7 +93,7 @@ class GitDependencies:
     def purl(self, key: str) -> str:
         """Return pkg:generic/<repository>@<commit>."""
         found = parse_key(key)
-        return f"pkg:generic/{quote(found['name'])}@{found['commit']}"
+        return _purl(found["name"], found["commit"])
 
     def media_type(self, key: str) -> str:
         """Return the type of packs."""
@@ -124,7 +124,7 @@ class GitDependencies:
         return _nothing(asked, request, held)
 
     def promises(self, name: str, data: bytes) -> list[Promise]:
-        """Read the git sources of a Cargo.lock, each of which names a commit."""
+        """Read the git sources of a Cargo.lock, each of which names a commit: cargo fetches branches, and uses that."""
         if name.rpartition("/")[2] != "Cargo.lock":
             return []
         try:
@@ -132,10 +132,7 @@ class GitDependencies:
         except (ValueError, AttributeError, TypeError) as error:
             raise InputError(f"the lock file cannot be read: {error}", where=name) from error
         matches = [found for found in map(_LOCKED.fullmatch, sorted(sources)) if found]
-        return [
-            Promise(f"{name} ({one['commit']})", place_of(one["url"]), frozenset({f"{one['commit']}:there"}))
-            for one in matches
-        ]
+        return [_promise(f"{name} ({one['commit']})", place_of(one["url"]), one["commit"]) for one in matches]
 
     def subject(self, key: str) -> str:
         """Return the repository: a lock file's commit must be in its pack, also where a branch was fetched."""
@@ -147,6 +144,14 @@ class GitDependencies:
         if asked not in self._measured:
             self._measured[asked] = f"{algorithm}:{'there' if _holds(path, algorithm) else 'absent'}"
         return self._measured[asked]
+
+
+def _promise(where: str, place: str, commit: str) -> Promise:
+    return Promise(where, place, frozenset({f"{commit}:there"}), _purl(place.partition("/")[2], commit))
+
+
+def _purl(name: str, commit: str) -> str:
+    return f"pkg:generic/{quote(name)}@{commit}"
 
 
 def place_of(url: str) -> str:
