@@ -50,6 +50,7 @@ _VERBS = {
     "run": "agents",
     "capture": "agents",
     "report": "report",
+    "export": "export",
     "inspect": "judge",
     "audit": "judge",
     "demo": "judge",

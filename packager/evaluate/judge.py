@@ -147,7 +147,7 @@ class Judge:
         given = {name: patches.get(name) for name in judged}
         at_gold = {name: Patch(contents.gold[name]) for name in names if name not in judged}
         tested = session.run({**at_gold, **given}, only=only)
-        from packager.evaluate.grade import Outcome, grade_target, grade_task  # noqa: PLC0415 - not before the tests have run
+        from packager.evaluate.grade import Outcome, grade_target, grade_task, how_ended  # noqa: PLC0415 - after the tests
         from packager.evaluate.verdict import Verdict  # noqa: PLC0415
 
         grade = grade_task({name: grade_target(expected[name], tested[name].run) for name in judged})
@@ -165,6 +165,7 @@ class Judge:
                 for name, one in grade.targets.items()
                 if one.outcome is not Outcome.RESOLVED and tested[name].log
             },
+            ended={name: how_ended(one, tested[name].run) for name, one in grade.targets.items() if one.failing},
         )
 
     def _session(

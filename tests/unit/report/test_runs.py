@@ -171,7 +171,7 @@ def test_the_rows_are_exact(tmp_path: Path) -> None:
     )
     verdict = made_up("one", {"a": "resolved", "b": "unresolved"}, failing=("x, y", '"z"\n'))
     place(tmp_path / "m", alone("a", "timeout", of=("a", "b")), "one.a.json")
-    write_run(tmp_path / "m", verdict, record=record)
+    write_run(tmp_path / "m", replace(verdict, ended={"b": {"x, y": "absent"}}), record=record)
     runs = read_runs([tmp_path])
     image = verdict.image
     parted = runs[0].parts[0].verdict.digest
@@ -187,7 +187,11 @@ def test_the_rows_are_exact(tmp_path: Path) -> None:
     )
     rows = [json.loads(line) for line in format_json_lines(runs).splitlines()]
     assert [set(row) for row in rows] == [{*COLUMNS, "failing_tests"}] * 4
-    assert (rows[3]["failing_tests"], rows[3]["model"], rows[3]["requests"]) == (["x, y", '"z"\n'], "=m", 3)
+    assert (rows[3]["failing_tests"], rows[3]["model"], rows[3]["requests"]) == (
+        {"x, y": "absent", '"z"\n': None},
+        "=m",
+        3,
+    )
     assert (rows[1]["seconds"], rows[1]["kind"], rows[0]["seconds"]) == (None, None, 1.5)
 
 
