@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect, recognise
     from packager.api.machine import can_build, doctor, ecosystems
     from packager.api.place import Place
+    from packager.api.platforms import Joined, join_platforms
     from packager.api.rebuild import Reproduced, Wish, reproduce
     from packager.api.results import ReportRequest, report
     from packager.api.runs import Campaign, Evaluated, Job, Predicted, evaluate_many, tasks_predicted
@@ -63,6 +64,7 @@ __all__ = [
     "Granted",
     "HarnessExport",
     "Job",
+    "Joined",
     "Keys",
     "Place",
     "Predicted",
@@ -105,6 +107,7 @@ __all__ = [
     "import_released",
     "inspect",
     "inspect_suite",
+    "join_platforms",
     "join_secret",
     "keygen",
     "list_tasks",
@@ -151,6 +154,7 @@ _HOMES = {
     "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect", "recognise"),
     "machine": ("can_build", "doctor", "ecosystems"),
     "place": ("Place",),
+    "platforms": ("Joined", "join_platforms"),
     "results": ("ReportRequest", "report"),
     "runs": ("Campaign", "Evaluated", "Job", "Predicted", "evaluate_many", "tasks_predicted"),
     "sharing": ("inspect_suite",),
