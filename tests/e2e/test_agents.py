@@ -61,7 +61,7 @@ def agent_file(folder: Path, command: str, more: str = "") -> Path:
 def with_model(model: FakeModel, secret: Path) -> str:
     secret.write_text(f"{SECRET}\n")
     return (
-        f"model:\n  name: made-up\n  upstream: {model.url}\n  paths: [/messages]\n"
+        f"model:\n  name: made-up\n  upstream: {model.url}\n  paths: [/messages, /messages/]\n"
         f'  credential: {{file: {secret}, header: Authorization, value: "Bearer {{}}"}}\n'
     )
 
