@@ -8,7 +8,7 @@
     model:                               without it the agent reaches nothing at all
       name: some-model                 for results only
       upstream: https://models.example/v1
-      paths: [/responses, /models]       what may be asked below upstream; all of it if not said
+      paths: [/responses, /models/]      what may be asked below upstream, with / at the end also what lies below it
       credential: {variable: MODEL_KEY, header: Authorization, value: "Bearer {}"}    or `file` in place of `variable`
       count: [POST /responses]           what counts as a request to the model; all if not said
     caps: {time: 5h, requests: 200, bytes: 4G, idle: 5m, answer: 30m}
@@ -50,7 +50,7 @@ _NAME = r"[a-z0-9][a-z0-9._-]{0,62}"
 _TOOL = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 _VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 _HEADER = r"[A-Za-z][A-Za-z0-9-]{0,60}"
-_ABSOLUTE = r"/[^\0\n]+"
+_ABSOLUTE = r"(/(?!\.{1,2}(/|$))[^\0\n/]+)+"
 _BELOW = r"/[\x21\x22\x24-\x3e\x40-\x5b\x5d-\x7e]*"
 _COUNTED = rf"(GET|POST) {_BELOW}"
 _ALL = {"schema", "name", "command", "env", "tools", "model", "caps", "limits", "trajectory", "leave_out"}
@@ -102,7 +102,7 @@ def _adapter(top: Fields) -> Adapter:
         top.fault("schema", f"expected {SCHEMA}")
     time_s, caps = _caps(top.inner("caps"))
     return Adapter(
-        name=top.text("name", pattern=_NAME, hint="lower-case letters, digits, - and ."),
+        name=top.text("name", pattern=_NAME, hint="lower-case letters, digits, ., _ and -"),
         command=top.text("command"),
         env=top.texts("env", pattern=_VARIABLE),
         tools=top.texts("tools", pattern=_TOOL),
@@ -110,7 +110,12 @@ def _adapter(top: Fields) -> Adapter:
         time_s=time_s,
         caps=caps,
         limits=_limits(top.inner("limits")),
-        trajectory=top.text("trajectory", default=STDOUT, pattern=f"{STDOUT}|{_ABSOLUTE}", hint="stdout, or a path"),
+        trajectory=top.text(
+            "trajectory",
+            default=STDOUT,
+            pattern=f"{STDOUT}|{_ABSOLUTE}",
+            hint="stdout, or an absolute path without . and ..",
+        ),
         leave_out=top.words("leave_out", check=parse_glob),
     )
 

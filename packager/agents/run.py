@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 PROMPT = f"{ROOM_IN_TREE}/prompt.md"
 TOOLS = f"{ROOM_IN_TREE}/tools"
 _WORKSPACE = "workspace"
-_MOST_OUTPUT = 256 << 20
-_LEAST_FREE_BYTES = 16 << 20
 _SIGNALLED = 128
 _ALONE = """\
 # What is yours to change
@@ -59,6 +57,10 @@ class View:
     env: Mapping[str, str]
     store_root: Path
     progress: Progress = silent
+    most_output_bytes: int = 256 << 20
+    """Of each stream, and of a trajectory."""
+    least_free_bytes: int = 16 << 20
+    """With less on the disk of the store, it is full."""
 
 
 @dataclass(frozen=True)
@@ -102,11 +104,11 @@ def run_agent(view: View, adapter: Adapter, given: Assignment, credential: Crede
         (scratch / "prompt.md").write_bytes(given.told)
         view.progress(Event("run", message=f"{adapter.name} begins"))
         ended, counts = _run(_Job(view, adapter, given, scratch), tree, credential, into)
-        if free_bytes(scratch) < _LEAST_FREE_BYTES:
+        if free_bytes(scratch) < view.least_free_bytes:
             raise WorldError("the disk of the store is full", where=str(view.store_root))
         view.progress(Event("run", message="capturing"))
         if adapter.trajectory != STDOUT:
-            _fetch_trajectory(tree, adapter.trajectory, into / "trajectory")
+            _fetch_trajectory(tree, adapter.trajectory, into / "trajectory", most=view.most_output_bytes)
         patches, uncaptured = _capture(tree, given.targets, adapter.leave_out)
         strays = tuple(name for name in given.others if _is_changed(tree, name))
     trouble = _trouble(adapter, ended, counts)
@@ -153,12 +155,12 @@ class _Job:
 def _run(job: _Job, tree: Tree, credential: Credential | None, into: Path) -> tuple[Ended, Counts | None]:
     """Run the command with its output in files, and the gateway beside it if it has a model."""
     model = job.adapter.model
-    log = Log(job.view.progress, job.adapter.name)
+    log, most = Log(job.view.progress, job.adapter.name), job.view.most_output_bytes
     with (into / "trajectory").open("wb") as out, (into / "stderr").open("wb") as errors:
         stdout: IO[bytes] | _Nowhere = out if job.adapter.trajectory == STDOUT else _Nowhere()
         streams = Streams(
-            Both(Capped(stdout.write, limit=_MOST_OUTPUT).write, log.write),
-            Both(Capped(errors.write, limit=_MOST_OUTPUT).write, log.write),
+            Both(Capped(stdout.write, limit=most).write, log.write),
+            Both(Capped(errors.write, limit=most).write, log.write),
         )
         if model is None:
             return tree.run(job.command(), streams), None
@@ -243,12 +245,12 @@ def _is_changed(tree: Tree, name: str) -> bool:
     return bool(patches[name] or uncaptured)
 
 
-def _fetch_trajectory(tree: Tree, place: str, into: Path) -> None:
+def _fetch_trajectory(tree: Tree, place: str, into: Path, *, most: int) -> None:
     """Copy a file out of the view, as far as it is one; no link is followed."""
     with DirectoryTree(tree.root) as files, contextlib.suppress(InputError, WorldError):
         path = place.strip("/").encode()
         if files.look(path) in (Kind.FILE, Kind.PROGRAM):
-            into.write_bytes(files.read(path)[:_MOST_OUTPUT])
+            into.write_bytes(files.read(path)[:most])
 
 
 def _words(ended: Ended, adapter: Adapter) -> str:

@@ -10,19 +10,22 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from packager.api.agent_jobs import AgentJob, run_agents
     from packager.api.agents import AgentRequest, Ran, run_agent
     from packager.api.attest import Attested, ExportRequest, attest, attest_file, export_trust
     from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, render_fetches
     from packager.api.bundle import Cargo, export_bundle, import_bundle, load
     from packager.api.carry import Copied, mirror, mirror_pairs, mirror_suite, pull, push
     from packager.api.compare import diff, explain
+    from packager.api.export import ExportedTasks, HarnessExport, export_tasks
     from packager.api.grants import Granted, grant, join_secret, open_task, rotate_secret, split_secret
     from packager.api.importing import import_released
     from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect, recognise
     from packager.api.machine import can_build, doctor, ecosystems
     from packager.api.place import Place
+    from packager.api.platforms import Joined, join_platforms
     from packager.api.rebuild import Reproduced, Wish, reproduce
-    from packager.api.results import report
+    from packager.api.results import ReportRequest, report
     from packager.api.runs import Campaign, Evaluated, Job, Predicted, evaluate_many, tasks_predicted
     from packager.api.sharing import inspect_suite
     from packager.api.ship import Keys, Shipped, import_key, keygen, sign, verify
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from packager.registry.bundle import BundleForm
 
 __all__ = [
+    "AgentJob",
     "AgentRequest",
     "Attested",
     "Audited",
@@ -56,12 +60,16 @@ __all__ = [
     "Evaluated",
     "EvaluationRequest",
     "ExportRequest",
+    "ExportedTasks",
     "Granted",
+    "HarnessExport",
     "Job",
+    "Joined",
     "Keys",
     "Place",
     "Predicted",
     "Ran",
+    "ReportRequest",
     "Reproduced",
     "RoleChoice",
     "Shipped",
@@ -89,6 +97,7 @@ __all__ = [
     "exit_code",
     "explain",
     "export_bundle",
+    "export_tasks",
     "export_trust",
     "fetch",
     "grant",
@@ -98,6 +107,7 @@ __all__ = [
     "import_released",
     "inspect",
     "inspect_suite",
+    "join_platforms",
     "join_secret",
     "keygen",
     "list_tasks",
@@ -120,6 +130,7 @@ __all__ = [
     "rotate_root",
     "rotate_secret",
     "run_agent",
+    "run_agents",
     "show_suite",
     "sign",
     "sign_suite",
@@ -133,6 +144,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "agent_jobs": ("AgentJob", "run_agents"),
     "agents": ("AgentRequest", "Ran", "run_agent"),
     "author": ("build", "check_lock", "fetch", "list_tasks", "lock", "render", "render_fetches"),
     "bundle": ("BundleForm", "Cargo", "export_bundle", "import_bundle", "load"),
@@ -142,7 +154,8 @@ _HOMES = {
     "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect", "recognise"),
     "machine": ("can_build", "doctor", "ecosystems"),
     "place": ("Place",),
-    "results": ("report",),
+    "platforms": ("Joined", "join_platforms"),
+    "results": ("ReportRequest", "report"),
     "runs": ("Campaign", "Evaluated", "Job", "Predicted", "evaluate_many", "tasks_predicted"),
     "sharing": ("inspect_suite",),
     "validation": ("ValidationRequest", "validate"),
@@ -150,6 +163,7 @@ _HOMES = {
     "rebuild": ("Reproduced", "Wish", "reproduce"),
     "ship": ("Keys", "Shipped", "import_key", "keygen", "sign", "verify"),
     "attest": ("Attested", "ExportRequest", "attest", "attest_file", "export_trust"),
+    "export": ("ExportedTasks", "HarnessExport", "export_tasks"),
     "grants": ("Granted", "grant", "join_secret", "open_task", "rotate_secret", "split_secret"),
     "suite": (
         "RoleChoice",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from packager.oci.record import ImageRecord
     from packager.seal.bundle import SealContents
     from packager.seal.identities import RootSecret
+    from packager.seal.keys import Identity
     from packager.store.store import Store
 
 EVALUATOR_VARIABLE = "WIDESWE_EVALUATOR_KEY"
@@ -84,13 +85,19 @@ def open_sealed(
 ) -> SealContents:
     """Open an image's seal with a grant and the evaluator's key; it must be the seal of the task."""
     from packager.seal.bundle import open_seal
-    from packager.seal.grants import open_grants
 
-    identity = open_grants(store, image.record.grants, _evaluator(place, evaluator))
+    identity = task_key(place, store, image, evaluator=evaluator)
     contents = open_seal(image.sealed(store), identity)
     if contents.task != task:
         raise TrustError(f"expected the seal of {task}, found that of {contents.task}", where=task)
     return contents
+
+
+def task_key(place: Place, store: Store, image: StoredImage, *, evaluator: Path | None = None) -> Identity:
+    """Return the key of an image's task, as one of its grants hands it to the evaluator's key."""
+    from packager.seal.grants import open_grants
+
+    return open_grants(store, image.record.grants, _evaluator(place, evaluator), image.sealed(store))
 
 
 def _evaluator(place: Place, named: Path | None) -> str:

@@ -6,6 +6,8 @@ What has no verdict, or one that blames the machine, is evaluated again; a judge
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import pickle
 import signal
@@ -16,10 +18,11 @@ from typing import TYPE_CHECKING
 
 from packager.api.judge import EvaluationRequest, evaluate, exit_code
 from packager.base.errors import InputError, PackError
+from packager.base.files import is_there, write_atomic
 from packager.base.progress import Event, Progress, silent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import NoReturn
 
     from packager.api.place import Place
@@ -112,12 +115,40 @@ def evaluate_many(jobs: Sequence[Job], campaign: Campaign, *, progress: Progress
             found = (_known(job, campaign) if campaign.resume else None) or _evaluate_apart(job, campaign)
         except InputError as error:
             found = _unjudged(job, error.exit_code, str(error))
+        _make_current(found)
         done += 1
         progress(Event("evaluate", done, len(jobs), "tasks", f"{_named(job)}: {found.outcome}"))
         return found
 
     with ThreadPoolExecutor(max(1, campaign.jobs)) as pool:
         return list(pool.map(one, jobs))
+
+
+def _make_current(found: Evaluated) -> None:
+    """Name the verdict that counts for a task now, among those that were reached on other patches before."""
+    if found.verdict is None:
+        return
+    from packager.base.canonical import format_readable
+    from packager.report.runs import CURRENT, read_current
+
+    path = found.verdict.with_name(CURRENT)
+    with _alone_in(path.parent):
+        try:
+            known = read_current(path) if is_there(path) else {}
+        except InputError:
+            known = {}  # damaged; the next run makes it whole
+        write_atomic(path, format_readable({**known, found.only: found.verdict.name}))
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Keep other threads and processes out of a task's folder for a moment."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _named(job: Job) -> str:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from packager.api.author import fetch
 from packager.api.place import PLATFORM, Place
 from packager.base.errors import InputError
-from packager.base.files import full_disk_trouble, write_atomic
+from packager.base.files import full_disk_trouble, read_file, write_atomic
 from packager.base.progress import Progress, silent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from packager.evaluate.expected import ExpectedCases
     from packager.evaluate.predictions import Patch
+    from packager.evaluate.released import Comparison, ReleasedLists
     from packager.evaluate.run import Session
     from packager.evaluate.validate import Plan, Validation
     from packager.recipe.model import Recipe
+
+_FROZEN_LIMIT_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ def validate(
 
     task_build = place.task_build(task, platform, progress)
     store, recipe = task_build.store, task_build.recipe
-    stubs = _stubs(request.stubs, recipe)
+    stubs, released = _stubs(request.stubs, recipe), _released(recipe)
     with store.lease():
         fetch(place, task, platform=platform, progress=progress)
         stage = task_build.environment()
@@ -65,12 +69,29 @@ def validate(
             guards=derive_guards(profile, answer.gold),
         )
         found = validate_session(session, answer.gold, _plan(request, session, recipe, stubs), progress=progress)
+    found = replace(found, released=_compared(released, found.expected))
     if found.valid:
         subject = subject_of(task_build.image(stage).content_id, task_build.lock.files, profile)
         write_atomic(place.file(task, platform, "validation"), format_evidence(found, subject=subject))
         data = format_expected(found.expected, subject=subject, runs=request.runs)
         write_atomic(place.file(task, platform, "expected"), data)
     return found
+
+
+def _released(recipe: Recipe) -> Mapping[str, ReleasedLists]:
+    """Return the lists that a release fixed, if the recipe names a file of them."""
+    if recipe.frozen is None:
+        return {}
+    from packager.evaluate.released import parse_released
+
+    data = read_file(recipe.file(recipe.frozen), limit=_FROZEN_LIMIT_BYTES)
+    return parse_released(data, [target.name for target in recipe.targets], where=recipe.frozen)
+
+
+def _compared(released: Mapping[str, ReleasedLists], expected: Mapping[str, ExpectedCases]) -> dict[str, Comparison]:
+    from packager.evaluate.released import compare_released
+
+    return {name: compare_released(lists, expected[name]) for name, lists in released.items()}
 
 
 def _plan(request: ValidationRequest, session: Session, recipe: Recipe, stubs: Mapping[str, Patch]) -> Plan:

@@ -40,6 +40,7 @@ _KEY = click.option(
 @click.option("--into", type=_FOLDER, required=True, help="Keep everything below this folder, for `report`.")
 @click.option("--configuration", default="", metavar="NAME", help="What it is called there (default: the agent).")
 @click.option("--endpoint", default="", metavar="URL", help="Ask the model here in place of the agent's own upstream.")
+@click.option("--jobs", "at_once", type=click.IntRange(1, 256), default=1, help="How many runs at once (of several).")
 @click.option("--resume", is_flag=True, help="Go on from an earlier run: what was judged is not done again.")
 @click.option("--evaluator", type=_FILE, default=None, help="The evaluator's key file.")
 @_KEY
@@ -50,7 +51,8 @@ def run_command(options: Options, /, tasks: tuple[str, ...], alone: tuple[str, .
 
     The view has no seal and no network; requests to the agent's own model go through a gateway that counts and caps
     them and adds the credential. Patches, trajectory, request counts and verdict are kept below --into. Exit code 0
-    when every task is resolved, 1 when one is not, 6 when the machine or the model endpoint is to blame.
+    when every task is resolved, 1 when one is not, 6 when the machine or the model endpoint is to blame; of several
+    runs one that cannot be done stops no other.
     """
     from packager import api
 
@@ -63,13 +65,16 @@ def run_command(options: Options, /, tasks: tuple[str, ...], alone: tuple[str, .
         trust=trust_of(given),
         evaluator=given["evaluator"],
     )
-    worst = 0
+    place = options.place()
+    jobs = [api.AgentJob(place, task, replace(base, only=only)) for task in tasks for only in alone or (None,)]
     with progress_on_screen(options) as progress:
-        for task, only in [(task, only) for task in tasks for only in alone or (None,)]:
-            ran = api.run_agent(options.place(), task, replace(base, only=only), progress=progress)
-            show(options, ran, describe_ran(ran))
-            worst = max(worst, ran.exit_code)
-    return worst
+        if len(jobs) == 1:
+            found = [api.run_agent(place, jobs[0].task, jobs[0].request, progress=progress)]
+        else:
+            found = api.run_agents(jobs, at_once=given["at_once"], progress=progress)
+    for ran in found:
+        show(options, ran, describe_ran(ran))
+    return max(ran.exit_code for ran in found)
 
 
 def describe_ran(ran: Ran) -> str:

@@ -194,3 +194,14 @@ def _validation_lines(found: Validation) -> Iterator[str]:
             yield f"  uncollected  {target}: {len(evidence.uncollected)} of FAIL_TO_PASS, {why}"
     for target, names in found.stub_passes.items():
         yield f"  stub passes  {target}: {len(names)} of {len(found.expected[target].fail_to_pass)} of FAIL_TO_PASS"
+    yield from _released_lines(found)
+
+
+def _released_lines(found: Validation) -> Iterator[str]:
+    for target, compared in found.released.items():
+        yield f"  released     {target}: {compared.summary()}"
+        for name, one in (("FAIL_TO_PASS", compared.fail_to_pass), ("PASS_TO_PASS", compared.pass_to_pass)):
+            for test, where in one.gone.items():
+                yield f"  not in {name}  {target}: {test}: {where}"
+            for test in one.new:
+                yield f"  new in {name}  {target}: {test}"

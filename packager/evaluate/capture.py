@@ -28,7 +28,9 @@ _END = b"\\ No newline at end of file\n"
 
 
 @dataclass(frozen=True)
-class _File:
+class FileState:
+    """What a file is, and what is in it."""
+
     kind: Kind
     content: bytes
 
@@ -70,8 +72,8 @@ def _differences(base: Tree, changed: Tree, name: str, leave_out: tuple[str, ...
         if leave_out and path not in before and matches_any(leave_out, path.decode("utf-8", "surrogateescape")):
             continue
         check_path(path, where=name)
-        old = _File(before[path], base.read(path)) if path in before else None
-        new = _File(after[path], changed.read(path)) if path in after else None
+        old = FileState(before[path], base.read(path)) if path in before else None
+        new = FileState(after[path], changed.read(path)) if path in after else None
         yield format_change(path, old, new)
 
 
@@ -93,7 +95,7 @@ def _listed(tree: Tree) -> dict[bytes, Kind]:
     return found
 
 
-def format_change(path: bytes, old: _File | None, new: _File | None) -> bytes:
+def format_change(path: bytes, old: FileState | None, new: FileState | None) -> bytes:
     """Return the file patch that turns `old` into `new`; a file that becomes a link is removed and made anew."""
     if old == new:
         return b""
@@ -121,7 +123,7 @@ def format_change(path: bytes, old: _File | None, new: _File | None) -> bytes:
     return b"".join([*head, *_hunks(split_lines(before), split_lines(after))])
 
 
-def _name(prefix: bytes, path: bytes, file: _File | None) -> bytes:
+def _name(prefix: bytes, path: bytes, file: FileState | None) -> bytes:
     if file is None:
         return b"/dev/null"
     quoted = quote(prefix + path)

@@ -8,6 +8,8 @@ read, nor is the prompt. What a shell command writes is not seen. Lines of any o
 from __future__ import annotations
 
 import json
+import os
+import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -41,9 +43,12 @@ def _is_below(path: str) -> bool:
 
 
 def read_trajectory(path: Path) -> Trajectory:
-    """Read a file of JSON lines; one that cannot be read at all is an InputError."""
+    """Read a file of JSON lines; one that cannot be read at all, or is no file, is an InputError."""
     try:
-        with path.open("rb") as stream:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise InputError("expected a file, found something else", where=str(path))
             return parse_trajectory(iter(lambda: stream.readline(_LINE_BYTES), b""))
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from error

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from packager.base.digests import Digest
     from packager.evaluate.profile import Profile
+    from packager.evaluate.released import Comparison
     from packager.evaluate.run import Session
     from packager.evaluate.variations import Variation
     from packager.lock.model import LockedFiles
@@ -63,6 +64,7 @@ class Validation:
     """The outcome of validating one task; valid if every target has a FAIL_TO_PASS test and no problem.
 
     `stub_passes` are FAIL_TO_PASS tests that pass with a patch that only declares what is new: they say little.
+    `released` compares the lists with those that a release fixed, where the recipe names such.
     """
 
     task: str
@@ -74,6 +76,7 @@ class Validation:
     rounds: tuple[str, ...] = ()
     evidence: Mapping[str, TargetEvidence] = field(default_factory=dict)
     stub_passes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    released: Mapping[str, Comparison] = field(default_factory=dict)
 
     @property
     def valid(self) -> bool:
@@ -209,6 +212,8 @@ def format_evidence(found: Validation, *, subject: Digest) -> bytes:
         }
         if name in found.stub_passes:
             targets[name]["stub_passes"] = list(found.stub_passes[name])
+        if name in found.released:
+            targets[name]["released"] = found.released[name].plain()
     return format_readable(
         {
             "schema": EVIDENCE_SCHEMA,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+import socket
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,8 +18,9 @@ from packager.oci.tar_writer import write_tar
 from packager.oci.unpack import unpack_layer
 from packager.sandbox.engine import Bind, Command, Limits
 from packager.sandbox.engines import find_lack, open_engine
-from packager.sandbox.fetches import Answer
+from packager.sandbox.fetches import Answer, Relay
 from packager.sandbox.namespaces import may_mount
+from packager.sandbox.relay import address_of
 from packager.store.scratch import scratch_folder
 from tests.support.docker_daemon import docker_daemon
 from tests.support.fake_fetches import FakeFetches
@@ -175,6 +178,26 @@ def test_fetches_are_answered_on_loopback(tree: Tree) -> None:
     assert (ended.exit_code, err) == (0, "")
     assert out.endswith("\r\n\r\nfetched\nyes http://127.0.0.1:3128\ntrusted\n")
     assert run_captured(tree, bash(ASK))[0].exit_code != 0
+
+
+def test_the_loopback_port_can_lead_to_a_socket_of_the_host(tree: Tree, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener, address_of(tmp_path / "socket") as address:
+        listener.bind(address)
+        listener.listen()
+        listener.settimeout(60)
+        peer = threading.Thread(target=_answer_one, args=(listener,))
+        peer.start()
+        script = "exec 3<>/dev/tcp/127.0.0.1/3128; echo ask >&3; read -r line <&3; echo $line; env"
+        ended, out, err = run_captured(tree, bash(script), Relay(tmp_path / "socket"))
+        peer.join()
+    assert (ended.exit_code, out.split("\n")[0], err) == (0, "answer to ask", "")
+    assert "proxy" not in out.lower()
+
+
+def _answer_one(listener: socket.socket) -> None:
+    connection, _ = listener.accept()
+    with connection, connection.makefile("rwb") as stream:
+        stream.write(b"answer to " + stream.readline())
 
 
 def test_changes_are_those_of_the_native_engine(

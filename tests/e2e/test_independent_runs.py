@@ -70,6 +70,9 @@ def test_a_failure_has_a_class_where_a_trajectory_tells(author: Party, tmp_path:
     }
     verdict = author.evaluate(*words, exit_code=1)
     assert "failure" not in verdict["run"]
+    failing = verdict["bound"]["targets"]["tidewatch"]["failing"]
+    assert sorted(verdict["ended"]["tidewatch"]) == failing
+    assert set(verdict["ended"]["tidewatch"].values()) <= {"failed", "error", "absent"}
     assert "not ok" in verdict["logs"]["tidewatch"] or "FAIL" in verdict["logs"]["tidewatch"]
 
 
@@ -89,7 +92,8 @@ def test_predictions_may_be_of_independent_runs_and_a_changed_patch_is_judged_an
 ) -> None:
     lines = [line(name, gold[name], requests=7, model_name_or_path="m") for name in gold]
     assert rows(author, tmp_path, lines) == [("gauge", "resolved", False), ("tidewatch", "resolved", False)]
-    kept = {json.loads(path.read_bytes())["run"]["targets"][0]: path for path in (tmp_path / "runs").rglob("*.json")}
+    folder = tmp_path / "runs" / TASK
+    kept = {only: folder / name for only, name in json.loads((folder / "current.json").read_text()).items()}
     assert json.loads(kept["gauge"].read_bytes())["run"]["requests"] == 7
     changed = [lines[0], line("tidewatch", gold["tidewatch"] + b"\n")]
     assert rows(author, tmp_path, changed, "--resume") == [
@@ -98,3 +102,6 @@ def test_predictions_may_be_of_independent_runs_and_a_changed_patch_is_judged_an
     ]
     kept["gauge"].write_bytes(kept["tidewatch"].read_bytes())
     assert rows(author, tmp_path, lines, "--resume") == [("gauge", "resolved", False), ("tidewatch", "resolved", True)]
+    report = author.ask("report", tmp_path / "runs")
+    [row] = report["configurations"]
+    assert (row["mode"], row["outcomes"]["resolved"], row["requests"]) == ("independent", 1, 14)

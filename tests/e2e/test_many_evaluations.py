@@ -83,6 +83,14 @@ def test_the_name_of_a_task_leads_nowhere_else(tmp_path: Path) -> None:
     assert str(caught.value) == "tasks: expected the name of a task, found '../x'"
 
 
+def test_a_patch_that_is_gone_is_refused_alone(author: Party, tmp_path: Path) -> None:
+    job = a_job(place_of(author), tmp_path / "p", {"gauge": b""})
+    (tmp_path / "p" / "gauge.patch").unlink()
+    [found] = api.evaluate_many([job], api.Campaign(tmp_path / "runs", resume=True))
+    assert (found.outcome, found.exit_code) == ("refused", 3)
+    assert found.reason == f"{tmp_path / 'p' / 'gauge.patch'}: cannot be read: No such file or directory"
+
+
 @pytest.mark.slow
 def test_twelve_at_once_of_which_three_are_killed_one_has_no_registry_and_one_no_disk(
     author: Party, gold: dict[str, bytes], tmp_path: Path

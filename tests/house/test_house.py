@@ -24,6 +24,7 @@ ROOMS = (
     "evaluate",
     "agents",
     "report",
+    "export",
     "api",
     "cli",
 )

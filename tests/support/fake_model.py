@@ -119,11 +119,11 @@ class _Answers(BaseHTTPRequestHandler):
         self.close_connection = True
 
 
-class _Server(ThreadingHTTPServer):
+class Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
     request_queue_size = 128
-    model: FakeModel
+    model: Any
 
     def handle_error(self, *_: Any) -> None: ...
 
@@ -131,7 +131,7 @@ class _Server(ThreadingHTTPServer):
 @contextlib.contextmanager
 def fake_model() -> Iterator[FakeModel]:
     """Serve until the block is left."""
-    with _Server(("127.0.0.1", 0), _Answers) as server:
+    with Server(("127.0.0.1", 0), _Answers) as server:
         server.model = FakeModel(f"http://127.0.0.1:{server.server_address[1]}/v1")
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()

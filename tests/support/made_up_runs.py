@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from packager.base.digests import digest_of
@@ -11,6 +12,8 @@ from packager.evaluate.verdict import Verdict, format_verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from packager.evaluate.run_record import RunRecord
 
 REASONS = {
     Outcome.RESOLVED: "every expected test passed",
@@ -44,11 +47,11 @@ def _grade(outcome: Outcome, failing: tuple[str, ...]) -> TargetGrade:
     )
 
 
-def write_run(folder: Path, verdict: Verdict, **facts: Any) -> Path:
-    """Write a verdict where a report looks for it, and its facts if there are any."""
+def write_run(folder: Path, verdict: Verdict, *, record: RunRecord | None = None, **facts: Any) -> Path:
+    """Write a verdict where a report looks for it, with a record of the run, and its facts if there are any."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{verdict.task}.json"
-    path.write_bytes(format_verdict(verdict))
+    path.write_bytes(format_verdict(verdict if record is None else replace(verdict, run=record)))
     if facts:
         plain = {"schema": "wideswe-facts/1", **facts}
         path.with_name(f"{verdict.task}.facts.json").write_text(json.dumps(plain))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
@@ -73,7 +73,10 @@ def test_a_flip_is_a_task_that_one_mode_resolves_and_the_other_does_not(tmp_path
         ("m", "independent", 3),
         ("m", "joint", 3),
     ]
-    assert summary.flips == (Flip("m", "one", "unresolved", "resolved"),)
+    assert summary.flips == (
+        Flip("m", "one", "unresolved", "resolved"),
+        Flip("m", "one", "unresolved", "resolved", "b"),
+    )
 
 
 def test_a_folder_of_verdicts_alone_is_one_configuration(tmp_path: Path) -> None:
@@ -87,7 +90,7 @@ def test_verdicts_as_a_campaign_keeps_them_are_read_too(tmp_path: Path) -> None:
     for folder in (tmp_path / "runs", tmp_path / "runs" / "m" / "independent"):
         path = write_run(folder / "one", made_up("one", BOTH))
         path.rename(path.with_name(kept))
-    found = [(run.configuration, run.mode, run.verdict.task) for run in read_runs([tmp_path / "runs"])]
+    found = [(run.configuration, run.mode, run.task) for run in read_runs([tmp_path / "runs"])]
     assert found == [("m", "independent", "one"), ("runs", "joint", "one")]
     path = write_run(tmp_path / "wrong" / "two", made_up("one", BOTH))
     path.rename(path.with_name(kept))
@@ -133,7 +136,7 @@ def test_two_verdicts_for_one_key_are_refused(tmp_path: Path) -> None:
         ({"logs": {"a": 1}, "kind": 2}, "kind: expected text; logs: expected text by target"),
     ],
 )
-def test_facts_that_cannot_be_are_refused(tmp_path: Path, facts: dict[str, object], problem: str) -> None:
+def test_facts_that_cannot_be_are_refused(tmp_path: Path, facts: dict[str, Any], problem: str) -> None:
     write_run(tmp_path / "m", made_up("one", BOTH), **facts)
     assert refusal(tmp_path) == f"m/one.facts.json: {problem}"
 
@@ -152,13 +155,13 @@ def test_nothing_that_a_test_is_called_or_writes_becomes_markup(tmp_path: Path) 
     evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028"
     write_run(tmp_path / "m", made_up("one", HALF, failing=(evil,)), logs={"b": evil})
     page = format_page(read_runs([tmp_path]), title=evil).decode()
-    assert page.count("</script>") == 2
+    assert page.count("</script>") == 3
     assert "<img" not in page
-    data = page.partition('type="application/json">')[2].partition("</script>")[0]
-    assert "\u2028" not in data
+    data, logs = (part.partition("</script>")[0] for part in page.split('type="application/json">')[1:])
+    assert "\u2028" not in data + logs
     [run] = json.loads(data)["runs"]
     assert run["targets"]["b"]["failing"] == [evil]
-    assert run["targets"]["b"]["log"] == evil
+    assert json.loads(logs) == [{"a": "", "b": evil}]
 
 
 def test_the_page_fetches_nothing(tmp_path: Path) -> None:
@@ -172,10 +175,10 @@ def test_long_lists_and_logs_are_cut_and_counted(tmp_path: Path) -> None:
     names = tuple(f"test {number:04d}" for number in range(500))
     write_run(tmp_path / "m", made_up("one", HALF, failing=names), logs={"b": "x" * 100_000 + "end"})
     page = format_page(read_runs([tmp_path])).decode()
-    [run] = json.loads(page.partition('type="application/json">')[2].partition("</script>")[0])["runs"]
+    data, logs = (part.partition("</script>")[0] for part in page.split('type="application/json">')[1:])
+    [run], [log] = json.loads(data)["runs"], [one["b"] for one in json.loads(logs)]
     target = run["targets"]["b"]
-    assert (len(target["failing"]), target["failing_total"], len(target["log"])) == (50, 500, 20_000)
-    assert target["log"].endswith("end")
+    assert (len(target["failing"]), target["failing_total"], len(log), log[-3:]) == (50, 500, 20_000, "end")
 
 
 def test_the_verb_prints_the_summary_and_writes_both_files(tmp_path: Path) -> None:
@@ -184,12 +187,23 @@ def test_the_verb_prints_the_summary_and_writes_both_files(tmp_path: Path) -> No
     words = ["report", str(tmp_path / "r"), "--html", str(tmp_path / "p.html"), "--csv", str(tmp_path / "t.csv")]
     done = CliRunner().invoke(cli, words)
     assert done.output.splitlines() == [
-        "CONFIGURATION  MODE         TASKS  RESOLVED  UNRESOLVED  MISSING  TIMEOUT  INFRA  OF TASKS  OF TARGETS  FAILURES",
-        "m              independent  1      1         0           0        0        0      100.0 %   100.0 %",
-        "m              joint        1      0         1           0        0        0      0.0 %     50.0 %      post-edit 1",
+        (
+            "CONFIGURATION  MODE         TASKS  RESOLVED  UNRESOLVED  MISSING  TIMEOUT  INFRA  OF TASKS  ANY TARGET  "
+            "OF TARGETS  FAILURES"
+        ),
+        "m              independent  1      1         0           0        0        0      100.00 %  100.00 %    100.00 %",
+        (
+            "m              joint        1      0         1           0        0        0      0.00 %    100.00 %    "
+            "50.00 %     post-edit 1"
+        ),
         "",
-        "CONFIGURATION  TASK  JOINT       INDEPENDENT",
-        "m              one   unresolved  resolved",
+        "CONFIGURATION  MODE         2 TARGETS  OVERALL",
+        "m              independent  100.00 %   100.00 %",
+        "m              joint        0.00 %     0.00 %",
+        "",
+        "CONFIGURATION  TASK  TARGET  JOINT       INDEPENDENT",
+        "m              one   all     unresolved  resolved",
+        "m              one   b       unresolved  resolved",
     ]
     assert (tmp_path / "p.html").read_bytes() == format_page(read_runs([tmp_path / "r"]))
     assert (tmp_path / "t.csv").read_bytes().startswith(b"configuration,mode,task,")
