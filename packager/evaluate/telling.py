@@ -33,6 +33,8 @@ def tell(
             model=said.model or handed_in.model,
             requests=handed_in.requests if said.requests is None else said.requests,
         )
+    if said.requests is None and trajectory is not None:
+        said = replace(said, requests=trajectory.requests)
     run = replace(
         said,
         mode=judged.mode,

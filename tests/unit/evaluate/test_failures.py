@@ -200,8 +200,8 @@ def test_a_codex_trajectory_is_read() -> None:
 
 
 def test_a_claude_code_trajectory_is_read() -> None:
-    def says(*content: object) -> object:
-        return {"type": "assistant", "message": {"content": list(content)}}
+    def says(*content: object, number: str = "m1") -> object:
+        return {"type": "assistant", "message": {"id": number, "content": list(content)}}
 
     edit = {"type": "tool_use", "name": "Edit", "input": {"file_path": "/workspace/boxo/a.go"}}
     found = parse_trajectory(
@@ -210,11 +210,20 @@ def test_a_claude_code_trajectory_is_read() -> None:
             {"type": "user", "message": {"content": [{"type": "text", "text": "the prompt"}]}},
             says({"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "I will"}),
             says(edit, {"type": "tool_use", "name": "Read", "input": {"file_path": "/workspace/kubo/b.go"}}),
-            says({"type": "tool_use", "name": "TodoWrite", "input": {"todos": [{"content": "update kubo"}]}}),
+            says(
+                {"type": "tool_use", "name": "TodoWrite", "input": {"todos": [{"content": "update kubo"}]}}, number="m2"
+            ),
             {"type": "result", "result": "done"},
         )
     )
-    assert found == Trajectory(("/workspace/boxo/a.go",), ("hm", "I will", "update kubo", "done"))
+    assert found == Trajectory(("/workspace/boxo/a.go",), ("hm", "I will", "update kubo", "done"), requests=2)
+
+
+@pytest.mark.parametrize(
+    ("count", "found"), [(3, 3), (0, None), (True, None), ("3", None), (-1, None), (1 << 60, None)]
+)
+def test_an_agent_may_say_how_often_it_asked(count: object, found: int | None) -> None:
+    assert parse_trajectory(lines({"type": "requests", "count": count})).requests == found
 
 
 def test_any_other_agent_may_say_it_plainly(tmp_path: Path) -> None:
