@@ -1,6 +1,6 @@
 """Exports of the shipped task: what is in them, who may make them, and what their scorer says of right and wrong answers.
 
-The scorer runs in the image as a harness's container would run it; the harnesses themselves: tests/interop.
+The scorer runs in the image as a harness's container would run it; the harnesses themselves: test_harnesses.py.
 """
 
 from __future__ import annotations
