@@ -111,7 +111,18 @@ def test_harbor(bench: Bench, tmp_path: Path, agent: str, worth: int) -> None:
     bench.export("harbor", tmp_path / "tasks", "--keys-into", tmp_path / "keys.env")
     (tmp_path / "cut_off.py").write_text(CUT_OFF)
     bench.call("harbor", "harbor", "lint", tmp_path / "tasks" / TASK, cwd=tmp_path)
-    words = ["run", "-p", tmp_path / "tasks", "-a", agent, "-e", "cut_off:CutOffDocker", "-y", "-o", tmp_path / "jobs"]
+    words: list[str | Path] = [
+        "run",
+        "-p",
+        tmp_path / "tasks",
+        "-a",
+        agent,
+        "-e",
+        "cut_off:CutOffDocker",
+        "-y",
+        "-o",
+        tmp_path / "jobs",
+    ]
     env_file = tmp_path / "keys.env"
     bench.call("harbor", "harbor", *words, "--env-file", env_file, cwd=tmp_path, PYTHONPATH=str(tmp_path))
     (rewards,) = [json.loads(path.read_bytes()) for path in (tmp_path / "jobs").glob("*/*/verifier/reward.json")]
@@ -148,7 +159,16 @@ def test_swebench(bench: Bench, tmp_path: Path) -> None:
 def test_inspect(bench: Bench, tmp_path: Path, answer: str, worth: int) -> None:
     bench.export("inspect", tmp_path / "tasks")
     command = f"{sys.executable} -m packager --quiet"
-    words = ["eval", "wideswe_task.py", "--model", "mockllm/model", "-T", f"answer={answer}", "--log-dir", tmp_path]
+    words: list[str | Path] = [
+        "eval",
+        "wideswe_task.py",
+        "--model",
+        "mockllm/model",
+        "-T",
+        f"answer={answer}",
+        "--log-dir",
+        tmp_path,
+    ]
     env = {"WIDESWE_PACK": command, "PYTHONPATH": str(ROOT)}
     bench.call(
         "inspect", "inspect", *words, "--display", "plain", "--log-format", "json", cwd=tmp_path / "tasks", **env
