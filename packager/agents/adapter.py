@@ -8,7 +8,7 @@
     model:                               without it the agent reaches nothing at all
       name: some-model                 for results only
       upstream: https://models.example/v1
-      paths: [/responses, /models]       what may be asked below upstream; all of it if not said
+      paths: [/responses, /models/]      what may be asked below upstream, with / at the end also what lies below it
       credential: {variable: MODEL_KEY, header: Authorization, value: "Bearer {}"}    or `file` in place of `variable`
       count: [POST /responses]           what counts as a request to the model; all if not said
     caps: {time: 5h, requests: 200, bytes: 4G, idle: 5m, answer: 30m}

@@ -21,7 +21,8 @@ _PORTS = {"http": 80, "https": 443}
 class Endpoint:
     """An upstream: scheme, host, port, the path that all others lie below (no slash at its end), and allowed paths.
 
-    Allowed paths are relative to `base` and stand for themselves and all below them; none: all of `base`.
+    Allowed paths are relative to `base`; one that ends with a slash stands for all below it, else it stands for itself
+    alone. None: all of `base`.
     """
 
     scheme: str
@@ -48,8 +49,8 @@ class Endpoint:
             return f"refused: {asked}: only {' and '.join(_METHODS)} are passed on"
         if _ODD.search(path):
             return f"refused: {asked}: the path must be plain"
-        if not any(_is_below(path, self.base + allowed) for allowed in self.paths or ("",)):
-            below = " ".join(self.base + allowed for allowed in self.paths) or self.base or "/"
+        if not any(_is_allowed(path, self.base + allowed) for allowed in self.paths or ("/",)):
+            below = " ".join(self.base + allowed for allowed in self.paths or ("/",))
             return f"refused: {asked}: of {self.authority} only this may be asked: {below}"
         return ""
 
@@ -58,12 +59,12 @@ class Endpoint:
         pairs = [pair.partition(" ") for pair in self.counted]
         path = head.target.partition("?")[0]
         return not pairs or any(
-            head.method == method and _is_below(path, self.base + place) for method, _, place in pairs
+            head.method == method and _is_allowed(path, self.base + place) for method, _, place in pairs
         )
 
 
-def _is_below(path: str, place: str) -> bool:
-    return path == place or path.startswith(place.rstrip("/") + "/")
+def _is_allowed(path: str, place: str) -> bool:
+    return path.startswith(place) if place.endswith("/") else path == place
 
 
 def parse_endpoint(url: str, *, where: str, paths: tuple[str, ...] = (), counted: tuple[str, ...] = ()) -> Endpoint:

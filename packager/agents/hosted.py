@@ -37,7 +37,10 @@ def hosted_wish(headers: Mapping[str, str], body: bytes) -> str:
     for key in _KEYS:
         if plain.get(key):
             return f"refused: the provider is asked for {key}, which reaches the network"
-    return _tool_wish(plain.get("tools")) or _address_wish(plain)
+    given = plain.get("input")
+    items = [item.get("tools") for item in given if isinstance(item, dict)] if isinstance(given, list) else []
+    wishes = (_tool_wish(tools) for tools in (plain.get("tools"), *items))
+    return next(filter(None, wishes), "") or _address_wish(plain)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from packager.api.agent_jobs import AgentJob, run_agents
     from packager.api.agents import AgentRequest, Ran, run_agent
     from packager.api.attest import Attested, ExportRequest, attest, attest_file, export_trust
     from packager.api.author import build, check_lock, fetch, list_tasks, lock, render, render_fetches
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect, recognise
     from packager.api.machine import can_build, doctor, ecosystems
     from packager.api.place import Place
+    from packager.api.platforms import Joined, join_platforms
     from packager.api.rebuild import Reproduced, Wish, reproduce
     from packager.api.results import ReportRequest, report
     from packager.api.runs import Campaign, Evaluated, Job, Predicted, evaluate_many, tasks_predicted
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from packager.registry.bundle import BundleForm
 
 __all__ = [
+    "AgentJob",
     "AgentRequest",
     "Attested",
     "Audited",
@@ -61,6 +64,7 @@ __all__ = [
     "Granted",
     "HarnessExport",
     "Job",
+    "Joined",
     "Keys",
     "Place",
     "Predicted",
@@ -103,6 +107,7 @@ __all__ = [
     "import_released",
     "inspect",
     "inspect_suite",
+    "join_platforms",
     "join_secret",
     "keygen",
     "list_tasks",
@@ -125,6 +130,7 @@ __all__ = [
     "rotate_root",
     "rotate_secret",
     "run_agent",
+    "run_agents",
     "show_suite",
     "sign",
     "sign_suite",
@@ -138,6 +144,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "agent_jobs": ("AgentJob", "run_agents"),
     "agents": ("AgentRequest", "Ran", "run_agent"),
     "author": ("build", "check_lock", "fetch", "list_tasks", "lock", "render", "render_fetches"),
     "bundle": ("BundleForm", "Cargo", "export_bundle", "import_bundle", "load"),
@@ -147,6 +154,7 @@ _HOMES = {
     "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect", "recognise"),
     "machine": ("can_build", "doctor", "ecosystems"),
     "place": ("Place",),
+    "platforms": ("Joined", "join_platforms"),
     "results": ("ReportRequest", "report"),
     "runs": ("Campaign", "Evaluated", "Job", "Predicted", "evaluate_many", "tasks_predicted"),
     "sharing": ("inspect_suite",),

@@ -1,8 +1,8 @@
 """The verb that lets an agent work: run; what it made is judged at once, and all of it is kept.
 
 Kept are, in RESULTS/CONFIGURATION/TASK/ or, of a run with one target, in RESULTS/CONFIGURATION/independent/TASK/: the
-verdict as KEY.json, TARGET.patch, and, each after `joint.` or the target's name: trajectory.jsonl, stderr.txt, and
-run.jsonl, one line that says what became of the agent. The key is over image, agent and tool.
+verdict as `evaluate --into` keeps it, TARGET.patch, and, each after `joint.` or the target's name: trajectory.jsonl,
+stderr.txt, and run.jsonl, one line that says what became of the agent, with a key over image, agent and target.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import json
 import os
 import re
 import shutil
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from packager.api.grants import open_sealed
-from packager.api.judge import EvaluationRequest, evaluate, exit_code
+from packager.api.judge import EvaluationRequest
 from packager.api.trusted import Trust
 from packager.api.workspaces import repositories_in, verified_image
-from packager.base.errors import InputError, PackError, UsageError
+from packager.base.errors import InputError, UsageError
 from packager.base.files import full_disk_trouble, read_file, write_atomic
 from packager.base.progress import Event, Progress, silent
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from packager.api.place import Place
     from packager.evaluate.judge import StoredImage
     from packager.evaluate.run_record import RunRecord
-    from packager.evaluate.verdict import Verdict
     from packager.store.store import Store
 
 SCHEMA = "wideswe-run/1"
@@ -84,15 +83,10 @@ def run_agent(place: Place, task: str, request: AgentRequest, *, progress: Progr
     credential = None if source is None else source.read(os.environ)
     run = _Run(place, task, request, adapter)
     run.refuse_earlier()
-    known = run.known() if request.resume else None
-    if known is not None:
-        return run.told(known, known=True)
     kept = run.kept() if request.resume else None
     if kept is None or kept["trouble"]:
         kept = run.let_work(credential, progress)
-    if kept["trouble"]:
-        return run.without_verdict(kept)
-    return run.told(run.judge(kept, progress), known=False)
+    return run.without_verdict(kept) if kept["trouble"] else run.judge(kept, progress)
 
 
 def _adapter(place: Place, request: AgentRequest) -> Adapter:
@@ -133,7 +127,6 @@ class _Run:
     task: str
     request: AgentRequest
     adapter: Adapter
-    _cache: dict[str, Path] = field(default_factory=dict)
 
     @property
     def configuration(self) -> str:
@@ -141,21 +134,19 @@ class _Run:
 
     @property
     def folder(self) -> Path:
-        above = self.request.into / self.configuration
-        return (above / "independent" if self.request.only else above) / self.task
+        return self.above / self.task
+
+    @property
+    def above(self) -> Path:
+        """Return the folder of all tasks of this configuration and mode."""
+        folder = self.request.into / self.configuration
+        return folder / "independent" if self.request.only else folder
 
     def file(self, name: str) -> Path:
         """Return the place of one of the files of this run."""
         return self.folder / f"{self.request.only or 'joint'}.{name}"
 
-    @property
-    def verdict_path(self) -> Path:
-        if "verdict" not in self._cache:
-            self._cache["verdict"] = self.folder / f"{self._key()[:32]}.json"
-        return self._cache["verdict"]
-
     def _key(self) -> str:
-        from packager import __version__
         from packager.agents.adapter import plain_adapter
         from packager.base.canonical import format_canonical
         from packager.base.digests import digest_of, hex_of
@@ -164,7 +155,6 @@ class _Run:
             "image": self.place.record(self.task).manifest.digest,
             "agent": plain_adapter(self.adapter),
             "only": self.request.only,
-            "tool": __version__,
         }
         return hex_of(digest_of(format_canonical(parts)))
 
@@ -176,7 +166,7 @@ class _Run:
             raise UsageError("an earlier run is there", where=str(self.folder), hint=hint)
         if there and self._line().get("key") != self._key():
             hint = "--configuration NAME keeps both"
-            raise UsageError("what is there is of another agent, image or tool", where=str(self.folder), hint=hint)
+            raise UsageError("what is there is of another agent or image", where=str(self.folder), hint=hint)
 
     def _line(self) -> dict[str, Any]:
         from packager.base.canonical import parse_json
@@ -197,16 +187,6 @@ class _Run:
         files = {name: self.folder / f"{name}.patch" for name in line["patches"]}
         whole = all(path.is_file() and digest_of(path.read_bytes()) == line["patches"][n] for n, path in files.items())
         return line if whole else None
-
-    def known(self) -> Verdict | None:
-        """Return the verdict of an earlier run, if it judges the agent."""
-        from packager.evaluate.verdict import parse_verdict
-
-        try:
-            verdict = parse_verdict(self.verdict_path.read_bytes(), where=str(self.verdict_path))
-        except (FileNotFoundError, PackError):
-            return None
-        return None if exit_code(verdict) == _INFRA else verdict
 
     def let_work(self, credential: Credential | None, progress: Progress) -> dict[str, Any]:
         """Run the agent, keep its patches and what it wrote, and return the line about it."""
@@ -289,44 +269,32 @@ class _Run:
             details=details,
         )
 
-    def judge(self, line: Mapping[str, Any], progress: Progress) -> Verdict:
-        """Judge what the agent made."""
+    def judge(self, line: Mapping[str, Any], progress: Progress) -> Ran:
+        """Judge what the agent made, in a process of its own; what was judged of it before is told again."""
+        from packager.api.runs import Campaign, Job, evaluate_many
         from packager.evaluate.run_record import parse_run
 
         progress(Event("run", message="judging"))
         record = parse_run(line["run"])
-        trajectory = self.folder / record.trajectory if record.trajectory else None
         request = EvaluationRequest(
             target_patches={name: self.folder / f"{name}.patch" for name in line["patches"]},
-            output=self.verdict_path,
             trust=self.request.trust,
             evaluator=self.request.evaluator,
             only=self.request.only,
             run=record,
-            trajectory=trajectory,
+            trajectory=self.folder / record.trajectory if record.trajectory else None,
         )
-        return evaluate(self.place, self.task, request, progress=progress)
-
-    def told(self, verdict: Verdict, *, known: bool) -> Ran:
-        """Return what a verdict says of this run."""
-        grade, record = verdict.grade, verdict.run
-        return Ran(
-            self.task,
-            self.configuration,
-            self.request.only or "",
-            grade.outcome.value,
-            grade.reason,
-            exit_code(verdict),
-            "" if record is None else record.ended,
-            self.folder,
-            None if record is None else record.requests,
-            self.verdict_path,
-            known,
+        campaign = Campaign(self.above, resume=self.request.resume)
+        (found,) = evaluate_many([Job(self.place, self.task, request)], campaign, progress=progress)
+        return replace(
+            self._ran(line, found.outcome, found.reason, found.exit_code), verdict=found.verdict, known=found.known
         )
 
     def without_verdict(self, line: Mapping[str, Any]) -> Ran:
         """Return what is to be said of a run that judges nobody."""
-        run = line["run"]
-        only = self.request.only or ""
-        said = (self.task, self.configuration, only, "infra", line["trouble"], _INFRA, run["ended"], self.folder)
+        return self._ran(line, "infra", line["trouble"], _INFRA)
+
+    def _ran(self, line: Mapping[str, Any], outcome: str, reason: str, code: int) -> Ran:
+        run, only = line["run"], self.request.only or ""
+        said = (self.task, self.configuration, only, outcome, reason, code, run["ended"], self.folder)
         return Ran(*said, requests=run["requests"])

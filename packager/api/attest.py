@@ -130,10 +130,31 @@ def _predicates(place: Place, lock: Lock, image: StoredImage, store: Store) -> I
         "sealed file": digest_of(sealed),
     }
     yield PROVENANCE_PREDICATE, make_provenance(lock, repositories=urls, byproducts=byproducts)
-    yield SBOM_PREDICATE, make_sbom(lock, image.record.manifest.digest, repositories=urls)
+    bill = make_sbom(lock, image.record.manifest.digest, repositories=urls, licences=_licences(lock, store))
+    yield SBOM_PREDICATE, bill
     validated = _validated(place, recipe, lock, sealed)
     if validated is not None:
         yield RESULT_PREDICATE, make_result(validated, sealed=digest_of(sealed))
+
+
+def _licences(lock: Lock, store: Store) -> dict[Digest, str]:
+    """Return what the locked artifacts that are at hand declare; each is read once, its digest remembers the rest."""
+    from packager.lock.licences import ALIASES, MOST_BYTES, READER_ID, licence_of
+
+    found: dict[Digest, str] = {}
+    for blob in lock.blobs():
+        if blob.alias not in ALIASES or blob.size > MOST_BYTES or not store.has(blob.digest, blob.size):
+            continue
+        key = digest_of(
+            format_canonical({"kind": READER_ID, "digest": blob.digest, "alias": blob.alias, "key": blob.key})
+        )
+        said = store.result(key)
+        if said is None:
+            said = (licence_of(store.checked_path(blob.digest), blob.alias, blob.key) or "").encode()
+            store.put_result(key, said)
+        if said:
+            found[blob.digest] = said.decode()
+    return found
 
 
 def _environment_id(image: StoredImage) -> Digest:

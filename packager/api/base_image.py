@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from packager.base.errors import InputError
 from packager.base.progress import Progress, silent
 from packager.build.image import image_blobs
-from packager.oci.config import parse_config
 from packager.oci.reference import parse_reference
 from packager.registry.client import RegistryClient
 from packager.registry.download import Download
 from packager.registry.parallel import Meter, Tally, run_all
+from packager.registry.platforms import choose_child, expect_platform
 
 if TYPE_CHECKING:
     from packager.base.digests import Digest
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from packager.store.store import Store
 
 _WORKERS = 4
-_CONFIG_BYTES = 4 << 20
 
 
 def pull_base(image: str, store: Store, *, platform: str, progress: Progress = silent) -> Digest:
@@ -34,11 +32,11 @@ def pull_base(image: str, store: Store, *, platform: str, progress: Progress = s
     try:
         document = client.get_manifest(reference.repository, str(reference.digest))
         if document.is_index:
-            document = client.get_manifest(reference.repository, _choose(document, platform, image))
+            document = client.get_manifest(reference.repository, choose_child(document, platform, where=image).digest)
         _download(client, reference, document, store, progress)
     finally:
         client.close()
-    _expect_platform(store, document.descriptor.digest, platform, image)
+    expect_platform(store, document.descriptor.digest, platform, where=image)
     return document.descriptor.digest
 
 
@@ -64,23 +62,3 @@ def _download(
     run_all(jobs, tally, workers=_WORKERS)
     store.put(document.data)
     tally.finish(f"pulled {reference}")
-
-
-def _choose(document: Document, platform: str, image: str) -> Digest:
-    index = document.index(where=image)
-    fitting = [child for child in index.manifests if f"{child.platform}/".startswith(f"{platform}/")]
-    if len(fitting) != 1:
-        listed = ", ".join(sorted(str(child.platform) for child in index.manifests)) or "none"
-        raise InputError(
-            f"expected one image for {platform}, found {len(fitting)}",
-            where=image,
-            hint=f"the index has: {listed[:400]}",
-        )
-    return fitting[0].digest
-
-
-def _expect_platform(store: Store, manifest: Digest, platform: str, image: str) -> None:
-    config = parse_config(store.read(image_blobs(store, manifest)[0].digest, _CONFIG_BYTES), where=image)
-    found = f"{config.os}/{config.architecture}"
-    if found != platform:
-        raise InputError(f"expected an image for {platform}, found one for {found}", where=image)

@@ -42,14 +42,14 @@ def push(
     task: str,
     *,
     namespace: str,
-    version: str = VERSION,
+    version: str | None = VERSION,
     progress: Progress = silent,
 ) -> Shipped:
-    """Push a task's image with signatures and grants; its tag appears when all else is there."""
+    """Push a task's image with signatures and grants; its tag appears when all else is there (None: no tag)."""
     from packager.oci.reference import parse_reference
     from packager.registry.push import Manner, push_image
 
-    reference = parse_reference(f"{bare_home(namespace)}/{task}:{version}")
+    reference = parse_reference(f"{bare_home(namespace)}/{task}" + (f":{version}" if version else ""))
     store = place.store()
     with store.lease():
         record, mounts = place.record(task), _neighbours(place, task, reference)
@@ -93,10 +93,12 @@ def pull(
     reference: str,
     *,
     offline: bool = False,
+    platform: str | None = None,
     progress: Progress = silent,
 ) -> Shipped:
     """Pull an image with signatures and grants; the image's label, not its repository, says which task it is.
 
+    Of an index the image for `platform` is taken (default: this machine's).
     `offline` asks no registry: what was pulled under this reference before is made the task's image again.
     """
     from packager.oci.record import format_record
@@ -111,7 +113,7 @@ def pull(
             record = _pulled_before(store, parsed)
         else:
             insecure = place.plain(parsed.registry)
-            record = pull_image(parsed, store, progress=progress, insecure=insecure)
+            record = pull_image(parsed, store, progress=progress, insecure=insecure, platform=platform)
         task = labelled_task(store, record, where=reference)
         store.set_name("images", task, format_record(record))
         store.set_name("pulled", str(parsed), format_record(record))
@@ -198,13 +200,36 @@ def mirror_suite(
     source, target = (bare_home(namespace) for namespace in namespaces)
     pull_suite(place, f"{source}/{name}-suite:latest", trust or Trust(), progress=progress)
     _, index = current_suite(place, name, careful=False)
-    listed = [
-        (f"{image.task}:{parse_reference(image.reference).tag}", image.manifest) for image in index.contents.images
-    ]
+    listed: dict[str, set[Digest]] = {}
+    for image in index.contents.images:
+        listed.setdefault(f"{image.task}:{parse_reference(image.reference).tag}", set()).add(image.manifest)
     digest = suite_record(place.store(), name).manifest.digest
-    listed += [(f"{name}-suite:{tag}", digest) for tag in (f"v{index.contents.version}", "latest")]
-    pairs = [(f"{source}/{what}@{digest}", f"{target}/{what}") for what, digest in listed]
+    listed |= {f"{name}-suite:{tag}": {digest} for tag in (f"v{index.contents.version}", "latest")}
+    pairs = [
+        (f"{source}/{what}@{_one_or_index(place, f'{source}/{what}', digests)}", f"{target}/{what}")
+        for what, digests in listed.items()
+    ]
     return mirror(place, pairs, progress=progress)
+
+
+def _one_or_index(place: Place, reference: str, listed: set[Digest]) -> Digest:
+    """Return the digest of the one image listed under a name, or that of the index which has exactly those listed."""
+    from packager.oci.reference import parse_reference
+    from packager.registry.client import RegistryClient
+
+    if len(listed) == 1:
+        return next(iter(listed))
+    parsed = parse_reference(reference)
+    client = RegistryClient(parsed.registry, insecure=place.plain(parsed.registry))
+    try:
+        document = client.get_manifest(parsed.repository, str(parsed.tag))
+        children = document.index(where=reference).manifests if document.is_index else ()
+    finally:
+        client.close()
+    if {child.digest for child in children} == listed:
+        return document.descriptor.digest
+    hint = f"wideswe-pack index {reference} {' '.join(sorted(listed))}"
+    raise WorldError("expected an index of exactly the images that the suite lists", where=reference, hint=hint)
 
 
 def mirror_pairs(source: str, target: str, tasks: Sequence[str], *, version: str = VERSION) -> list[tuple[str, str]]:

@@ -94,10 +94,10 @@ def open_sealed(
 
 
 def task_key(place: Place, store: Store, image: StoredImage, *, evaluator: Path | None = None) -> Identity:
-    """Return the keys of an image's task, one a line, as its grants hand them to the evaluator's key."""
+    """Return the key of an image's task, as one of its grants hands it to the evaluator's key."""
     from packager.seal.grants import open_grants
 
-    return open_grants(store, image.record.grants, _evaluator(place, evaluator))
+    return open_grants(store, image.record.grants, _evaluator(place, evaluator), image.sealed(store))
 
 
 def _evaluator(place: Place, named: Path | None) -> str:

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from packager.build.audit import Finding
     from packager.build.foreign import Recognised
     from packager.evaluate.judge import StoredImage
-    from packager.evaluate.predictions import Patch, Predictions
+    from packager.evaluate.predictions import Patch, Prediction, Predictions
     from packager.evaluate.run_record import RunRecord
+    from packager.evaluate.trajectory import Trajectory
     from packager.evaluate.verdict import Verdict
     from packager.seal.bundle import SealContents
     from packager.store.store import Store
@@ -94,6 +95,15 @@ class EvaluationRequest:
         found = handed_in.of(task, names, only=self.only)
         return dict.fromkeys(judged) if found is None else {**found}
 
+    def read_trajectory(self, handed_in: Prediction | None) -> Trajectory | None:
+        """Return what the agent did, as the request or else the prediction names a file of it; None: nobody knows."""
+        path = self.trajectory or (None if handed_in is None else handed_in.trajectory)
+        if path is None:
+            return None
+        from packager.evaluate.trajectory import read_trajectory
+
+        return read_trajectory(path)
+
 
 @dataclass(frozen=True)
 class InspectedLayer:
@@ -163,16 +173,27 @@ def evaluate(place: Place, task: str, request: EvaluationRequest, *, progress: P
         contents = open_sealed(place, store, image, task, evaluator=request.evaluator)
         handed_in = request.handed_in(place, task)
         patches = request.read(task, contents, handed_in)
+        prediction = handed_in.find(task, only=request.only)
+        trajectory = request.read_trajectory(prediction)
         verdict = Judge(engine, store, progress).judge(image, contents, patches, only=request.only)
     from packager.evaluate.telling import tell
 
-    verdict = tell(verdict, handed_in.find(task, only=request.only), said=request.run, path=request.trajectory)
-    verdict = replace(verdict, suite=verified.binding())
+    verdict = tell(verdict, prediction, said=request.run, trajectory=trajectory)
+    lists = place.released_lists(task, f"{image.config.os}/{image.config.architecture}")
+    verdict = replace(verdict, suite=verified.binding(), run=_with_lists(verdict, lists))
     if request.output is not None:
         from packager.evaluate.verdict import format_verdict
 
         write_atomic(request.output, format_verdict(verdict))
     return verdict
+
+
+def _with_lists(verdict: Verdict, lists: Mapping[str, str]) -> RunRecord | None:
+    """Return the record of a run that also says how far the lists that judged are those of a release."""
+    if verdict.run is None:
+        return None
+    said = {f"release, {name}": text for name, text in lists.items() if name in verdict.patches}
+    return replace(verdict.run, details={**verdict.run.details, **said})
 
 
 def exit_code(verdict: Verdict) -> int:

@@ -108,6 +108,21 @@ class Place:
                 found.update(dict.fromkeys(self.aliases_of(path.stem), path.stem))
         return found
 
+    def released_lists(self, task: str, platform: str) -> dict[str, str]:
+        """Return by target what validation found of the lists that a release fixed, in a sentence; {} without any."""
+        path = self.file(task, platform, "validation")
+        if "/" in task or not is_there(path):
+            return {}
+        from packager.base.canonical import parse_json
+        from packager.evaluate.released import summarise_plain
+
+        plain = parse_json(read_file(path, limit=LOCK_LIMIT_BYTES), where=str(path), limit=LOCK_LIMIT_BYTES)
+        targets = plain.get("targets") if isinstance(plain, dict) else None
+        if not isinstance(targets, dict):
+            return {}
+        lists = {name: one.get("released") for name, one in targets.items() if isinstance(one, dict)}
+        return {name: summarise_plain(one) for name, one in lists.items() if one}
+
     def template(self, recipe: Recipe) -> str:
         """Return the text of a recipe's template."""
         from packager.build.render import template_path

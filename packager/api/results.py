@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from packager.base.errors import InputError
-from packager.base.files import full_disk_trouble, is_there, read_file, write_atomic
+from packager.base.files import full_disk_trouble, is_there, write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from packager.api.place import Place
     from packager.report.notes import TaskNotes
     from packager.report.summary import Summary
-
-_LIMIT_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -65,19 +63,5 @@ def _notes(place: Place, tasks: Iterable[str]) -> dict[str, TaskNotes]:
             recipe = place.recipe(task)
         except InputError:
             continue
-        released = _released(place.file(task, recipe.platforms[0], "validation"))
-        found[task] = TaskNotes(recipe.kind, recipe.aliases or (), released)
+        found[task] = TaskNotes(recipe.kind, recipe.aliases or (), place.released_lists(task, recipe.platforms[0]))
     return found
-
-
-def _released(path: Path) -> dict[str, str]:
-    """Return what a validation found of a release's lists, in a sentence by target."""
-    from packager.base.canonical import parse_json
-    from packager.evaluate.released import summarise_plain
-
-    if not is_there(path):
-        return {}
-    plain: Any = parse_json(read_file(path, limit=_LIMIT_BYTES), where=str(path), limit=_LIMIT_BYTES)
-    targets = plain.get("targets", {}) if isinstance(plain, dict) else {}
-    lists = {name: one.get("released") for name, one in targets.items() if isinstance(one, dict)}
-    return {name: summarise_plain(one) for name, one in lists.items() if one is not None}

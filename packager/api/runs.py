@@ -6,6 +6,8 @@ What has no verdict, or one that blames the machine, is evaluated again; a judge
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import pickle
 import signal
@@ -20,7 +22,7 @@ from packager.base.files import is_there, write_atomic
 from packager.base.progress import Event, Progress, silent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import NoReturn
 
     from packager.api.place import Place
@@ -100,13 +102,12 @@ def evaluate_many(jobs: Sequence[Job], campaign: Campaign, *, progress: Progress
     What ends one evaluation, a kill included, is an outcome of that one alone.
     """
     from concurrent.futures import ThreadPoolExecutor
-    from threading import Lock
 
     for job in jobs:
         if "/" in job.task or job.task.startswith("."):
             raise InputError(f"expected the name of a task, found {job.task[:80]!r}", where="tasks")
     _sweep(campaign.into)
-    done, telling = 0, Lock()
+    done = 0
 
     def one(job: Job) -> Evaluated:
         nonlocal done
@@ -114,8 +115,7 @@ def evaluate_many(jobs: Sequence[Job], campaign: Campaign, *, progress: Progress
             found = (_known(job, campaign) if campaign.resume else None) or _evaluate_apart(job, campaign)
         except InputError as error:
             found = _unjudged(job, error.exit_code, str(error))
-        with telling:
-            _make_current(found)
+        _make_current(found)
         done += 1
         progress(Event("evaluate", done, len(jobs), "tasks", f"{_named(job)}: {found.outcome}"))
         return found
@@ -132,11 +132,23 @@ def _make_current(found: Evaluated) -> None:
     from packager.report.runs import CURRENT, read_current
 
     path = found.verdict.with_name(CURRENT)
+    with _alone_in(path.parent):
+        try:
+            known = read_current(path) if is_there(path) else {}
+        except InputError:
+            known = {}  # damaged; the next run makes it whole
+        write_atomic(path, format_readable({**known, found.only: found.verdict.name}))
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Keep other threads and processes out of a task's folder for a moment."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        known = read_current(path) if is_there(path) else {}
-    except InputError:
-        known = {}  # damaged; the next run makes it whole
-    write_atomic(path, format_readable({**known, found.only: found.verdict.name}))
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _named(job: Job) -> str:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from packager.base.errors import PackError
 from packager.cli.place import Options
-from packager.cli.screen import printable, progress_on_screen, show, table
+from packager.cli.screen import progress_on_screen, show, table
 from packager.cli.trust import trust_of, trust_options
 
 if TYPE_CHECKING:
@@ -41,6 +40,7 @@ _KEY = click.option(
 @click.option("--into", type=_FOLDER, required=True, help="Keep everything below this folder, for `report`.")
 @click.option("--configuration", default="", metavar="NAME", help="What it is called there (default: the agent).")
 @click.option("--endpoint", default="", metavar="URL", help="Ask the model here in place of the agent's own upstream.")
+@click.option("--jobs", "at_once", type=click.IntRange(1, 256), default=1, help="How many runs at once (of several).")
 @click.option("--resume", is_flag=True, help="Go on from an earlier run: what was judged is not done again.")
 @click.option("--evaluator", type=_FILE, default=None, help="The evaluator's key file.")
 @_KEY
@@ -65,26 +65,16 @@ def run_command(options: Options, /, tasks: tuple[str, ...], alone: tuple[str, .
         trust=trust_of(given),
         evaluator=given["evaluator"],
     )
-    worst = 0
-    runs = [(task, only) for task in tasks for only in alone or (None,)]
+    place = options.place()
+    jobs = [api.AgentJob(place, task, replace(base, only=only)) for task in tasks for only in alone or (None,)]
     with progress_on_screen(options) as progress:
-        for task, only in runs:
-            try:
-                ran = api.run_agent(options.place(), task, replace(base, only=only), progress=progress)
-                show(options, ran, describe_ran(ran))
-                code = ran.exit_code
-            except PackError as error:
-                code = _stop_no_other(error, task, alone=len(runs) == 1)
-            worst = max(worst, code)
-    return worst
-
-
-def _stop_no_other(error: PackError, task: str, *, alone: bool) -> int:
-    """Say why one run of several cannot be done, and return its exit code; of one run it is the command's own error."""
-    if alone:
-        raise error
-    click.echo(printable(f"error: {task}: {error}"), err=True)
-    return error.exit_code
+        if len(jobs) == 1:
+            found = [api.run_agent(place, jobs[0].task, jobs[0].request, progress=progress)]
+        else:
+            found = api.run_agents(jobs, at_once=given["at_once"], progress=progress)
+    for ran in found:
+        show(options, ran, describe_ran(ran))
+    return max(ran.exit_code for ran in found)
 
 
 def describe_ran(ran: Ran) -> str:

@@ -1,4 +1,4 @@
-"""What carries images between registries and stores: push, pull, mirror."""
+"""What carries images between registries and stores: push, pull, index, mirror."""
 
 from __future__ import annotations
 
@@ -19,10 +19,18 @@ _PLAIN_HTTP = click.option(
 @task_options
 @click.option("--to", "namespace", required=True, metavar="REGISTRY/NAMESPACE", help="Where to push.")
 @click.option("--version", "version", default="v1", show_default=True, help="The tag.")
+@click.option("--by-digest", is_flag=True, help="Without a tag: for images that `index` will name.")
 @_PLAIN_HTTP
 @click.pass_obj
 def push_command(
-    options: Options, tasks: tuple[str, ...], *, every: bool, namespace: str, version: str, plain_http: tuple[str, ...]
+    options: Options,
+    tasks: tuple[str, ...],
+    *,
+    every: bool,
+    namespace: str,
+    version: str,
+    by_digest: bool,
+    plain_http: tuple[str, ...],
 ) -> None:
     """Push images with their signatures and grants to a registry.
 
@@ -36,7 +44,8 @@ def push_command(
     with progress_on_screen(options) as progress:
         told = Overall.over(progress, "push", len(chosen))
         for task in chosen:
-            pushed = api.push(options.place(plain_http), task, namespace=namespace, version=version, progress=told)
+            tag = None if by_digest else version
+            pushed = api.push(options.place(plain_http), task, namespace=namespace, version=tag, progress=told)
             show(options, pushed, f"{task}: {pushed.reference}@{pushed.manifest}")
 
 
@@ -45,9 +54,17 @@ def push_command(
 @click.option(
     "--offline", is_flag=True, help="Ask no registry: what was pulled under this name before, if it is whole."
 )
+@click.option("--platform", default=None, help="Which image of an index (default: this machine's platform).")
 @_PLAIN_HTTP
 @click.pass_obj
-def pull_command(options: Options, references: tuple[str, ...], *, offline: bool, plain_http: tuple[str, ...]) -> None:
+def pull_command(
+    options: Options,
+    references: tuple[str, ...],
+    *,
+    offline: bool,
+    platform: str | None,
+    plain_http: tuple[str, ...],
+) -> None:
     """Pull images with their signatures and grants; every byte is checked while it is read.
 
     The repository may have any name: the image itself says which task it is.
@@ -58,8 +75,30 @@ def pull_command(options: Options, references: tuple[str, ...], *, offline: bool
     with progress_on_screen(options) as progress:
         told = Overall.over(progress, "pull", len(references))
         for reference in references:
-            pulled = api.pull(options.place(plain_http), reference, offline=offline, progress=told)
+            place = options.place(plain_http)
+            pulled = api.pull(place, reference, offline=offline, platform=platform, progress=told)
             show(options, pulled, f"{pulled.task}: {pulled.reference}@{pulled.manifest}")
+
+
+@click.command("index", epilog="Example: wideswe-pack index localhost:5000/wideswe/ID:v1 sha256:… sha256:…")
+@click.argument("reference")
+@click.argument("images", nargs=-1, required=True)
+@_PLAIN_HTTP
+@click.pass_obj
+def index_command(options: Options, reference: str, images: tuple[str, ...], *, plain_http: tuple[str, ...]) -> None:
+    """Give images of one task for several platforms one name: an index, signed as each of them is.
+
+    IMAGES are digests of what was pushed to the same repository (push --by-digest), signed with the release key under
+    this task and version. Whoever pulls REFERENCE gets the image for his platform.
+    Exit codes: 0 the index is there; 3 images that do not go together; 5 one that our key has not signed; 6 the
+    registry failed: the same command goes on.
+    """
+    from packager import api
+
+    with progress_on_screen(options) as progress:
+        made = api.join_platforms(options.place(plain_http), reference, images, progress=progress)
+    rows = (f"  {platform} {digest}" for platform, digest in made.platforms.items())
+    show(options, made, "\n".join((f"{made.reference}@{made.manifest}", *rows)))
 
 
 @click.command(

@@ -35,6 +35,7 @@ _VERBS = {
     "sign": "ship",
     "verify": "ship",
     "push": "carry",
+    "index": "carry",
     "pull": "carry",
     "mirror": "carry",
     "bundle": "bundle",

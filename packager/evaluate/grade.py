@@ -13,7 +13,17 @@ from packager.evaluate.results import End, Status, TargetRun, original_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["End", "ExpectedCases", "Outcome", "TargetGrade", "TargetRun", "classify", "grade_target", "grade_task"]
+__all__ = [
+    "End",
+    "ExpectedCases",
+    "Outcome",
+    "TargetGrade",
+    "TargetRun",
+    "classify",
+    "grade_target",
+    "grade_task",
+    "how_ended",
+]
 
 
 class Outcome(enum.Enum):
@@ -86,6 +96,13 @@ def grade_target(expected: ExpectedCases, run: TargetRun) -> TargetGrade:
         _count(expected.pass_to_pass, passed),
         tuple(failing),
     )
+
+
+def how_ended(grade: TargetGrade, run: TargetRun) -> dict[str, str]:
+    """Return how each failing test of a target ended; `absent` are those that nobody reported."""
+    sound = run.results.sound() if grade.failing else {}
+    found = {name: sound.get(name) for name in grade.failing}
+    return {name: "absent" if status is None else status.value for name, status in found.items()}
 
 
 def _count(names: Iterable[str], passed: set[str]) -> Counted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import secrets
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import IO, TYPE_CHECKING
 from packager import __version__
 from packager.base.canonical import LIMIT_BYTES, parse_json
 from packager.base.digests import BLOCK_BYTES, hex_of
-from packager.base.errors import InputError, IntegrityError
+from packager.base.errors import InputError, IntegrityError, WorldError
 from packager.base.progress import Progress, silent
 from packager.evaluate.controls import plant_all
 from packager.evaluate.expected import parse_expected
@@ -92,11 +93,24 @@ def _tree(store: Store, descriptor: Descriptor, diff_hex: str, progress: Progres
             raise IntegrityError(f"expected diff id {diff_hex}, found {measured.diff_id}", where=descriptor.digest)
         from packager.oci.layer import Layer, open_layer, unpack_layer  # noqa: PLC0415 - all but the first run need none
 
+        refuse_too_large(target, measured.diff_size, descriptor.digest)
         layer = Layer(measured.diff_id, descriptor.digest, descriptor.size, measured.diff_size, descriptor.media_type)
-        with open_layer(store, layer) as stream:
-            unpack_layer(stream, target, overlay_whiteouts=True)
+        try:
+            with open_layer(store, layer) as stream:
+                unpack_layer(stream, target, overlay_whiteouts=True)
+        except InputError as error:  # an image is not what somebody here wrote
+            raise IntegrityError(error.complaint, where=descriptor.digest) from error
 
     return store.tree(diff_hex, fill)
+
+
+def refuse_too_large(target: Path, size: int, digest: str) -> None:
+    """Refuse a layer that cannot fit before any of it is written; what else is on the disk stays usable."""
+    found = os.statvfs(target)
+    free = found.f_bavail * found.f_frsize
+    if size > free:
+        hint = "wideswe-pack gc, or --store on a larger disk"
+        raise WorldError(f"unpacks to {size} bytes, the store's disk has {free} left", where=digest, hint=hint)
 
 
 @dataclass(frozen=True)
@@ -133,7 +147,7 @@ class Judge:
         given = {name: patches.get(name) for name in judged}
         at_gold = {name: Patch(contents.gold[name]) for name in names if name not in judged}
         tested = session.run({**at_gold, **given}, only=only)
-        from packager.evaluate.grade import Outcome, grade_target, grade_task  # noqa: PLC0415 - not before the tests have run
+        from packager.evaluate.grade import Outcome, grade_target, grade_task, how_ended  # noqa: PLC0415 - after the tests
         from packager.evaluate.verdict import Verdict  # noqa: PLC0415
 
         grade = grade_task({name: grade_target(expected[name], tested[name].run) for name in judged})
@@ -151,6 +165,7 @@ class Judge:
                 for name, one in grade.targets.items()
                 if one.outcome is not Outcome.RESOLVED and tested[name].log
             },
+            ended={name: how_ended(one, tested[name].run) for name, one in grade.targets.items() if one.failing},
         )
 
     def _session(

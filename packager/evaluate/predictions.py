@@ -10,6 +10,7 @@ from packager.base.canonical import parse_json
 from packager.base.digests import Digest, digest_of
 from packager.base.errors import InputError
 from packager.base.files import read_file
+from packager.base.paths import parse_relative
 from packager.base.problems import Problem, refuse
 from packager.evaluate.patch_names import MAX_PATCH_BYTES, strip_parts
 
@@ -210,6 +211,8 @@ def _parse_line(line: bytes, folder: Path) -> tuple[tuple[str, str], Prediction 
     for name, text in (("model_name_or_path", model), ("only", only)):
         if not isinstance(text, str):
             raise InputError(f"expected text in {name}", where=task)
+    if any("\ud800" <= letter <= "\udfff" for letter in task + only):
+        raise InputError("expected names that can be written as UTF-8", where=ascii(task))
     if ("patches" in plain) == ("model_patch" in plain):
         raise InputError("expected model_patch or patches", where=task)
     if plain.get("patches", plain.get("model_patch")) is None:
@@ -232,9 +235,14 @@ def _requests(plain: dict[str, Any], task: str) -> int | None:
 def _trajectory(plain: dict[str, Any], task: str, folder: Path) -> Path | None:
     """Return where the trajectory is that a prediction names, seen from its own file's folder."""
     found = plain.get("trajectory")
-    if found is not None and (not isinstance(found, str) or not found or "\0" in found):
+    if found is None:
+        return None
+    if not isinstance(found, str):
         raise InputError("expected the path of a file as trajectory", where=task)
-    return None if found is None else folder / found
+    try:
+        return folder / parse_relative(found, where="trajectory")
+    except InputError as error:
+        raise InputError(f"trajectory: {error.reason}", where=task) from error
 
 
 def _patches(plain: dict[str, Any], task: str) -> Iterator[tuple[str, bytes]]:

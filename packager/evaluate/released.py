@@ -3,8 +3,7 @@
 The file that a recipe names as `frozen` has, by target, FAIL_TO_PASS and PASS_TO_PASS in the release's own spelling;
 MISSING_TO_PASS (the part of FAIL_TO_PASS that does not exist at base) is not compared. `aliases`, by target too, may
 map released ids to the ids that are found here. What neither is equal nor has an alias is matched by rule where exactly
-one id on each side fits: without numbers of repetition, without what separates parts, then by the last two parts, then
-by the last, then as the one that stands for an exit status. Nothing is graded by these lists.
+one XX Nothing is graded by these lists.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ _KEYS = {*LISTS, "MISSING_TO_PASS", "aliases"}
 _LIMIT_BYTES = 64 << 20
 _MOST_NAMED = 20
 _COPY = re.compile(r"::#[0-9]+$")
+_OUTER = re.compile(r"::|\s>\s")
 _PARTS = re.compile(r"::|\s>\s|[./\\:#\s]+")
 
 
@@ -85,12 +85,15 @@ class Comparison:
         return "; ".join((self.fail_to_pass.summary("FAIL_TO_PASS"), self.pass_to_pass.summary("PASS_TO_PASS")))
 
 
-def summarise_plain(plain: dict[str, Any]) -> str:
-    """Say what `Comparison.plain` says, with the names of the first tests that differ."""
+def summarise_plain(plain: Any) -> str:  # noqa: ANN401 - JSON
+    """Say what `Comparison.plain` says, with the names of the first tests that differ; InputError for anything else."""
     sentences = []
     for name in LISTS:
-        one = plain[name]
-        listed = ReleasedList(one["released"], one["same"], one["gone"], tuple(one["new"]))
+        try:
+            one = plain[name]
+            listed = ReleasedList(one["released"], one["same"], dict(one["gone"]), tuple(one["new"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"not a comparison with a release: {error!r}", where="validation") from error
         named = [f"{test} ({where})" for test, where in listed.gone.items()][:_MOST_NAMED]
         sentences.append(listed.summary(name) + (f": not here {', '.join(named)}" if named else ""))
     return "; ".join(sentences)
@@ -169,7 +172,7 @@ def _match(theirs: list[str], ours: list[str], aliases: Mapping[str, str]) -> di
     found = {one: other for one, other in aliases.items() if one in known and one != other}
     left = [one for one in theirs if one not in found and one not in taken]
     free = [one for one in ours if one not in known and one not in found.values()]
-    for key in (_whole, _last_two, _last, _exit_status):
+    for key in (_whole, _title, _last_two, _last, _exit_status):
         both = _unique(left, key), _unique(free, key)
         pairs = {both[0][name]: both[1][name] for name in both[0].keys() & both[1].keys() if name}
         found.update(pairs)
@@ -192,6 +195,10 @@ def _split(name: str) -> list[str]:
 
 def _whole(name: str) -> str:
     return "\0".join(_split(name))
+
+
+def _title(name: str) -> str:
+    return "\0".join(_split(_OUTER.split(_COPY.sub("", name))[-1]))
 
 
 def _last_two(name: str) -> str:

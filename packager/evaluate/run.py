@@ -129,7 +129,10 @@ class _Run:
     def _stack(self, target: TargetProfile, later: tuple[TargetProfile, ...], patch: Patch) -> Tested | None:
         """Patch and prepare one target in a tree that the later ones build on; say what kept it from being ready."""
         tree = self._trees.enter_context(self._session.engine.open_tree(self._layers, scratch=self._scratch))
-        done = self._make_ready(target, Workspace(tree), patch)
+        workspace = Workspace(tree)
+        if len(self._layers) == len(self._session.layers):  # nothing of a patch is in it: else that would be blamed
+            workspace.require([target.name, *(other.name for other in later)])
+        done = self._make_ready(target, workspace, patch)
         upper = tree.upper  # some engines make it when they are asked
         keep_out(upper, [other.name for other in later])
         self._layers.append(upper)

@@ -14,6 +14,7 @@ failures.py), "details" ({NAME: text, whole number, boolean or null}, whatever e
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from packager.base.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 Mode = Literal["joint", "independent"]
 Change = Literal["edited", "untouched", "refused"]
@@ -36,6 +37,7 @@ _NUMBERS = ("requests", "agent_ms")
 _NEEDED = ("mode", "targets", "requests", "agent")
 _KEYS = {*_NEEDED, *_TEXTS, *_NUMBERS, "changes", "strays", "failure", "details"}
 _MOST = 1 << 53
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,10 @@ class Failure:
     failure_class: FailureClass
     target: str
     evidence: str = ""
+
+    def __post_init__(self) -> None:
+        for key in ("target", "evidence"):
+            object.__setattr__(self, key, _writable(getattr(self, key)))
 
 
 @dataclass(frozen=True)
@@ -66,13 +72,19 @@ class RunRecord:
     details: Mapping[str, str | int | bool | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for key in _TEXTS:
+            object.__setattr__(self, key, _writable(getattr(self, key)))
         for key in ("targets", "strays"):
-            object.__setattr__(self, key, tuple(sorted(set(getattr(self, key)))))
+            object.__setattr__(self, key, tuple(sorted({_writable(name) for name in getattr(self, key)})))
         for key in ("changes", "details"):
-            object.__setattr__(self, key, MappingProxyType(dict(sorted(getattr(self, key).items()))))
+            pairs = {_writable(name): _writable(value) for name, value in getattr(self, key).items()}
+            object.__setattr__(self, key, MappingProxyType(dict(sorted(pairs.items()))))
         problems = list(_problems(self.plain()))
         if problems:
             raise InputError("; ".join(problems), where="run")
+
+    def __reduce__(self) -> tuple[Callable[[Any], RunRecord], tuple[dict[str, Any]]]:
+        return parse_run, (self.plain(),)  # a view of a mapping cannot be carried to another process
 
     def plain(self) -> dict[str, Any]:
         """Return the record as JSON values; what says nothing is left out, but for the four that are always there."""
@@ -147,6 +159,11 @@ def _problems_of_failure(found: Any) -> Iterator[str]:  # noqa: ANN401 - anythin
         yield f"failure.class: expected {', '.join(FAILURE_CLASSES)}"
     if not all(isinstance(found[key], str) for key in ("target", "evidence")):
         yield "failure: expected text as target and evidence"
+
+
+def _writable(value: Any) -> Any:  # noqa: ANN401 - text, or what a record has in its place
+    """Return text that can be written as UTF-8; agents and their files may say anything."""
+    return _SURROGATES.sub("\ufffd", value) if isinstance(value, str) else value
 
 
 def _is_object(value: object) -> bool:

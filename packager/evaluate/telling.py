@@ -7,33 +7,34 @@ from typing import TYPE_CHECKING
 
 from packager.evaluate.failures import classify_failure
 from packager.evaluate.run_record import RunRecord
-from packager.evaluate.trajectory import read_trajectory
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from packager.evaluate.predictions import Prediction
     from packager.evaluate.trajectory import Trajectory
     from packager.evaluate.verdict import Verdict
 
 
 def tell(
-    verdict: Verdict, handed_in: Prediction | None, *, said: RunRecord | None = None, path: Path | None = None
+    verdict: Verdict,
+    handed_in: Prediction | None,
+    *,
+    said: RunRecord | None = None,
+    trajectory: Trajectory | None = None,
 ) -> Verdict:
     """Return a verdict whose record says what others say of the run, too, and has the class of failure.
 
-    `said` and the trajectory at `path` go before what the prediction says.
+    What `said` has goes before what the prediction says.
     """
     judged = verdict.run or RunRecord(verdict.mode, tuple(verdict.patches))
     said = said or judged
     if handed_in is not None:
-        path = path or handed_in.trajectory
         said = replace(
             said,
             model=said.model or handed_in.model,
             requests=handed_in.requests if said.requests is None else said.requests,
         )
-    trajectory = None if path is None else read_trajectory(path)
+    if said.requests is None and trajectory is not None:
+        said = replace(said, requests=trajectory.requests)
     run = replace(
         said,
         mode=judged.mode,

@@ -1,13 +1,16 @@
 """What an agent wrote and said on its way, from the JSON lines that it left: which files, and its own words.
 
 Read are Codex CLI's `exec --json`, Claude Code's `--output-format stream-json`, and, for any other agent, lines such as
-{"type": "said", "text": "…"} and {"type": "edited", "path": "…"}. What tools print is not the agent's word and is not
-read, nor is the prompt. What a shell command writes is not seen. Lines of any other shape say nothing.
+{"type": "said", "text": "…"}, {"type": "edited", "path": "…"} and {"type": "requests", "count": 3}. What tools print is
+not the agent's word and is not read, nor is the prompt. What a shell command writes is not seen. Lines of any other
+shape say nothing. Requests to the model are counted where an agent tells them apart: Claude Code numbers its answers.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,16 +23,18 @@ if TYPE_CHECKING:
 _LINE_BYTES = 8 << 20
 _MOST_BYTES = 1 << 30
 _MOST_WORDS = 4 << 20
+_MOST_REQUESTS = 1 << 53
 _ROOT = "/workspace/"
 _EDITORS = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write"})
 
 
 @dataclass(frozen=True)
 class Trajectory:
-    """Paths that were written, and what the agent said, both in their order."""
+    """Paths that were written, and what the agent said, both in their order; how often it asked, if it tells."""
 
     edited: tuple[str, ...] = ()
     said: tuple[str, ...] = ()
+    requests: int | None = None
 
     def repositories(self) -> frozenset[str]:
         """Return the repositories that something was written to, by the first folder of a path below /workspace."""
@@ -41,9 +46,12 @@ def _is_below(path: str) -> bool:
 
 
 def read_trajectory(path: Path) -> Trajectory:
-    """Read a file of JSON lines; one that cannot be read at all is an InputError."""
+    """Read a file of JSON lines; one that cannot be read at all, or is no file, is an InputError."""
     try:
-        with path.open("rb") as stream:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise InputError("expected a file, found something else", where=str(path))
             return parse_trajectory(iter(lambda: stream.readline(_LINE_BYTES), b""))
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from error
@@ -53,18 +61,29 @@ def parse_trajectory(lines: Iterable[bytes]) -> Trajectory:
     """Return what lines say; beyond a gibibyte they are not read, and of words the first four million characters."""
     edited: dict[str, None] = {}
     said: list[str] = []
+    answers: set[str] = set()
+    stated: int | None = None
     read = words = 0
     for line in lines:
         read += len(line)
         if read > _MOST_BYTES:
             break
-        for kind, text in _notes(_value(line)):
+        value = _value(line)
+        stated = _count(value) or stated
+        for kind, text in _notes(value):
             if kind == "edited":
                 edited[text] = None
+            elif kind == "answer":
+                answers.add(text)
             elif words < _MOST_WORDS:
                 words += len(text)
                 said.append(text)
-    return Trajectory(tuple(edited), tuple(said))
+    return Trajectory(tuple(edited), tuple(said), stated or len(answers) or None)
+
+
+def _count(value: Any) -> int | None:  # noqa: ANN401 - anything that JSON can say
+    found = _of(value, "count") if _of(value, "type") == "requests" else None
+    return found if isinstance(found, int) and not isinstance(found, bool) and 0 < found <= _MOST_REQUESTS else None
 
 
 def _value(line: bytes) -> Any:  # noqa: ANN401 - anything that JSON can say
@@ -75,7 +94,7 @@ def _value(line: bytes) -> Any:  # noqa: ANN401 - anything that JSON can say
 
 
 def _notes(value: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - anything that JSON can say
-    """Yield what one line says: ("edited", path) or ("said", words)."""
+    """Yield what one line says: ("edited", path), ("said", words) or ("answer", number)."""
     kind, item, message = _of(value, "type"), _of(value, "item"), _of(value, "message")
     if kind == "said":
         yield from _said(_of(value, "text"))
@@ -84,6 +103,8 @@ def _notes(value: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - anything 
     elif kind == "result":
         yield from _said(_of(value, "result"))
     elif kind == "assistant":
+        if isinstance(number := _of(message, "id"), str):
+            yield "answer", number
         for part in _list(_of(message, "content")):
             yield from _claude(part)
     elif kind == "item.completed":

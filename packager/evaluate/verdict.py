@@ -25,8 +25,9 @@ class Verdict:
 
     `suite` is the version of the suite by which the image was judged, if there was a trust policy, and whether it had
     expired. `at_gold` names the targets that had the sealed gold patch and were not graded, None in a joint run.
-    `durations_ms`, `run` (how the patch came about) and `logs` (the end of what the tests of a target that is not
-    resolved wrote) are kept beside the bound part: two runs with the same outcome have the same digest.
+    `durations_ms`, `run` (how the patch came about), `logs` (the end of what the tests of a target that is not resolved
+    wrote) and `ended` (by target, how each of its failing tests ended: failed, error, skipped, absent, or passed if it
+    was reported too often) are kept beside the bound part: two runs with the same outcome have the same digest.
     """
 
     task: str
@@ -39,6 +40,7 @@ class Verdict:
     at_gold: tuple[str, ...] | None = None
     run: RunRecord | None = None
     logs: Mapping[str, str] = field(default_factory=dict)
+    ended: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if set(self.patches) != set(self.grade.targets):
@@ -88,6 +90,8 @@ class Verdict:
         beside: dict[str, Any] = {} if self.run is None else {"run": self.run.plain()}
         if self.logs:
             beside["logs"] = dict(sorted(self.logs.items()))
+        if self.ended:
+            beside["ended"] = {name: dict(sorted(tests.items())) for name, tests in sorted(self.ended.items())}
         durations_ms = dict(sorted(self.durations_ms.items()))
         return {"bound": self.bound(), "digest": self.digest, "durations_ms": durations_ms, **beside}
 
@@ -111,6 +115,10 @@ def parse_verdict(data: bytes, *, where: str = "verdict") -> Verdict:
             _parse_bound(bound, plain["durations_ms"]),
             run=None if plain.get("run") is None else parse_run(plain["run"], where=f"{where}: run"),
             logs={str(name): str(text) for name, text in plain.get("logs", {}).items()},
+            ended={
+                name: {test: str(status) for test, status in tests.items()}
+                for name, tests in plain.get("ended", {}).items()
+            },
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"not a verdict: {error!r}", where=where) from error
@@ -126,7 +134,7 @@ def _parse_bound(bound: dict[str, Any], durations_ms: dict[str, int]) -> Verdict
             str(one["reason"]),
             _parse_count(one["FAIL_TO_PASS"]),
             _parse_count(one["PASS_TO_PASS"]),
-            tuple(one["failing"]),
+            tuple(map(str, one["failing"])),
         )
         for name, one in bound["targets"].items()
     }
@@ -141,7 +149,7 @@ def _parse_bound(bound: dict[str, Any], durations_ms: dict[str, int]) -> Verdict
         },
         durations_ms={str(key): int(value) for key, value in durations_ms.items()},
         suite=bound.get("suite"),
-        at_gold=None if bound.get("at_gold") is None else tuple(bound["at_gold"]),
+        at_gold=None if bound.get("at_gold") is None else tuple(map(str, bound["at_gold"])),
     )
 
 

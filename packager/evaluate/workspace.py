@@ -13,7 +13,7 @@ from packager.recipe.globs import matches_any
 from packager.store.trees import remove_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from packager.evaluate.guards import Guard
@@ -34,6 +34,11 @@ class Workspace:
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
+
+    def require(self, targets: Sequence[str]) -> None:
+        """Raise InputError if the tree lacks the checkout of a target: a real folder below a real `/workspace`."""
+        for target in targets:
+            _checkout(self.tree.root, target)
 
     def apply(self, target: str, patch: Patch) -> None:
         """Apply a patch to a target's checkout, wholly or not at all; InputError says which hunk does not fit."""

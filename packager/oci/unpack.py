@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Self, TypeVar
 
 from packager.base.digests import BLOCK_BYTES
 from packager.base.errors import InputError, IntegrityError, WorldError
+from packager.base.files import space_hint
 from packager.oci.capability import ATTRIBUTE
 from packager.oci.entries import SOURCE_DATE_EPOCH, Entry, Kind, show_path
 from packager.oci.tar_reader import EntryReader, read_tar
@@ -28,6 +29,8 @@ DEFAULT_LIMIT = 64 << 30
 MAX_ENTRIES = 4_000_000
 
 MAX_DEPTH = 200
+MAX_REPLACED = 100
+"""Folders that one layer makes and then replaces: each costs a look at all that was made, and no tool writes any."""
 
 _CACHED_PARENTS = 64
 _TIMES = (SOURCE_DATE_EPOCH * 10**9, SOURCE_DATE_EPOCH * 10**9)
@@ -72,6 +75,7 @@ class _Target:
         self._directories: dict[bytes, Entry | None] = {}
         self._made: set[bytes] = set()
         self._cleared: set[bytes] = set()
+        self._replaced = 0
 
     def __enter__(self) -> Self:
         return self
@@ -244,13 +248,20 @@ class _Target:
         if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
             os.unlink(name, dir_fd=parent)
             return
-        below = path + b"/"
-        gone = [known for known in self._directories if known == path or known.startswith(below)]
-        for known in gone:
-            del self._directories[known]
-        self._made = {known for known in self._made if not known.startswith(below)}
+        if path in self._directories:  # of others nothing was made here
+            self._forget(path)
         shutil.rmtree(os.fsdecode(name), dir_fd=parent)
         self._forget_parents()
+
+    def _forget(self, path: bytes) -> None:
+        """Forget a folder of this layer and all that was made in it."""
+        self._replaced += 1
+        if self._replaced > MAX_REPLACED:
+            raise InputError(f"expected at most {MAX_REPLACED} folders made twice, found more", where=show_path(path))
+        below = path + b"/"
+        for known in [known for known in self._directories if known == path or known.startswith(below)]:
+            del self._directories[known]
+        self._made = {known for known in self._made if not known.startswith(below)}
 
     def _at(self, path: bytes) -> tuple[int, bytes]:
         parent, _, name = path.rpartition(b"/")
@@ -320,4 +331,4 @@ def _bad_link(entry: Entry) -> InputError:
 
 
 def _trouble(error: OSError, path: bytes) -> WorldError:
-    return WorldError(f"cannot be unpacked: {error.strerror}", where=show_path(path))
+    return WorldError(f"cannot be unpacked: {error.strerror}", where=show_path(path), hint=space_hint(error))

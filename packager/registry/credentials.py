@@ -1,4 +1,4 @@
-"""Who we are to a registry: docker's config.json and its credential helpers."""
+"""Who we are to a registry: docker's config.json and its credential helpers, and podman's auth.json."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from packager.base.files import is_there, read_file
 from packager.base.processes import Surroundings, run
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 _HELPER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _HELPER_TIMEOUT_S = 60.0
@@ -35,13 +35,19 @@ class Credentials:
 
 
 def find_credentials(host: str, environ: Mapping[str, str]) -> Credentials | None:
-    """Return the credentials that docker's configuration names for `host` (with its port), or None.
+    """Return the credentials that docker's configuration names for `host` (with its port), else podman's, or None.
 
-    A helper for this host (credHelpers) comes before the helper for all (credsStore), and that before `auths`.
+    A helper for this host (credHelpers) comes before the helper for all (credsStore), and that before `auths`. Podman's
+    file (containers-auth.json(5)) has the same form; its entries for single repositories are not looked at.
     """
-    path = _config_path(environ)
-    if path is None or not is_there(path):
-        return None
+    for path in _config_paths(environ):
+        found = _find_in(path, host, environ) if is_there(path) else None
+        if found is not None:
+            return found
+    return None
+
+
+def _find_in(path: Path, host: str, environ: Mapping[str, str]) -> Credentials | None:
     data = read_file(path, limit=LIMIT_BYTES)
     config = _expect_object(parse_json(data, where=str(path)), where=str(path))
     helpers = _expect_object(config.get("credHelpers") or {}, where=f"{path}: credHelpers")
@@ -50,10 +56,16 @@ def find_credentials(host: str, environ: Mapping[str, str]) -> Credentials | Non
     return found or _read_auths(config, host, where=str(path))
 
 
-def _config_path(environ: Mapping[str, str]) -> Path | None:
+def _config_paths(environ: Mapping[str, str]) -> Iterator[Path]:
+    """Yield the files to look into: docker's, then podman's."""
     if folder := environ.get("DOCKER_CONFIG"):
-        return Path(folder) / "config.json"
-    return Path(home) / ".docker" / "config.json" if (home := environ.get("HOME")) else None
+        yield Path(folder) / "config.json"
+    elif home := environ.get("HOME"):
+        yield Path(home) / ".docker" / "config.json"
+    if named := environ.get("REGISTRY_AUTH_FILE"):
+        yield Path(named)
+    elif running := environ.get("XDG_RUNTIME_DIR"):
+        yield Path(running) / "containers" / "auth.json"
 
 
 def _read_auths(config: Mapping[str, Any], host: str, *, where: str) -> Credentials | None:
@@ -76,8 +88,12 @@ def _read_auths(config: Mapping[str, Any], host: str, *, where: str) -> Credenti
 
 
 def _host_of_key(key: str) -> str:
-    """Return the host of a key that old versions of docker wrote as an URL, such as `https://host/v1/`."""
-    return re.sub(r"^https?://", "", key).split("/", 1)[0]
+    """Return the host of a key that old versions of docker wrote as an URL, such as `https://host/v1/`.
+
+    A key with a path alone is podman's, for some repositories of the host only.
+    """
+    bare = re.sub(r"^https?://", "", key)
+    return bare.split("/", 1)[0] if bare != key else key
 
 
 def _decode_auth(auth: str, *, where: str) -> tuple[str, str]:

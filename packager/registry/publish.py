@@ -21,7 +21,10 @@ class Publish:
     repository: str
 
     def run(self, found: Attached, *, tag: str | None) -> None:
-        """Put the image by digest, then referrers and their list, then signatures, then the tag."""
+        """Put the image by digest, then referrers and their list, then signatures, then the tag.
+
+        A tag that names an index with this image in it stays.
+        """
         image = found.image
         self.put(image.descriptor.digest, image)
         for document in found.referrers:
@@ -30,8 +33,18 @@ class Publish:
             announce(self.client, self.repository, image.descriptor.digest, found.referrers)
         for tagged in found.tagged:
             self._put_tagged(tagged)
-        if tag is not None:
+        if tag is not None and not self._is_named_by_index(tag, image):
             self.put(tag, image)
+
+    def _is_named_by_index(self, tag: str, image: Document) -> bool:
+        """Whether the tag is that of an index which has this image: to push it again must not hide the others."""
+        if image.is_index:
+            return False
+        present = self.client.find_manifest(self.repository, tag)
+        if present is None or not present.is_index:
+            return False
+        where = self.client.where(self.repository, f"tag {tag}")
+        return image.descriptor.digest in {child.digest for child in present.index(where=where).manifests}
 
     def put(self, name: str, document: Document) -> None:
         """Put one document under a tag or its digest."""

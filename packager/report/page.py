@@ -139,6 +139,7 @@ def _plain_target(name: str, grade: TargetGrade, part: Part | None, room: _Room)
         **record.details,
     }
     return plain | {
+        "ended": [part.ended(name, test) for test in grade.failing[: room.failing]],
         "ms": part.verdict.durations_ms.get(name, 0),
         "change": record.changes.get(name),
         "digest": part.digest,

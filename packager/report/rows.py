@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from packager.evaluate.grade import TargetGrade
     from packager.report.run import Part, Run
 
 COLUMNS = (
@@ -100,13 +99,12 @@ def format_csv(runs: Iterable[Run]) -> bytes:
 
 
 def format_json_lines(runs: Iterable[Run]) -> bytes:
-    """Return all rows as JSON, one object a line: what the CSV has, and the names of failing tests."""
+    """Return all rows as JSON, one object a line: what the CSV has, and how each failing test ended, if known."""
     lines = []
     for run in runs:
-        grades: dict[str, TargetGrade] = dict(run.grade.targets)
-        for row in rows_of(run):
-            row["failing_tests"] = list(grades[row["target"]].failing)
-            lines.append(json.dumps(row, sort_keys=True))
+        for row, (name, grade, part) in zip(rows_of(run), run.targets(), strict=True):
+            ended = {test: part.ended(name, test) or None for test in grade.failing} if part else {}
+            lines.append(json.dumps({**row, "failing_tests": ended}, sort_keys=True))
     return "".join(f"{line}\n" for line in lines).encode()
 
 

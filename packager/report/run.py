@@ -59,6 +59,10 @@ class Part:
             return found
         return Failure(named, "", "as its facts say")
 
+    def ended(self, target: str, test: str) -> str:
+        """Return how a failing test ended; nothing where the verdict does not say."""
+        return self.verdict.ended.get(target, {}).get(test, "")
+
     def log(self, target: str) -> str:
         """Return the end of what a target's tests wrote, if it was kept."""
         return self.facts.logs.get(target, self.verdict.logs.get(target, ""))

@@ -146,9 +146,9 @@ def _sum(numbers: Iterable[int | None]) -> int | None:
 
 
 def group_names(run: Run) -> tuple[str, ...]:
-    """Return the groups that a run is in: its kind, if somebody says it, and how many targets it has."""
+    """Return the groups that a run is in: its kind, if it is one of the two, and how many targets it has."""
     count = len(run.grade.targets)
-    return (*((run.kind,) if run.kind else ()), f"{count} target{'' if count == 1 else 's'}")
+    return (*((run.kind,) if run.kind in KINDS else ()), f"{count} target{'' if count == 1 else 's'}")
 
 
 def _order(name: str) -> tuple[bool, str]:

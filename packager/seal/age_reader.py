@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import io
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
@@ -75,6 +76,15 @@ def read_age(stream: BinaryIO, identities: Sequence[str], *, where: str = "age f
     if len(nonce) != NONCE_BYTES:
         raise IntegrityError("cut off after the header", where=where)
     return _chunks(stream, file_key, nonce, where)
+
+
+def opens(data: bytes, identity: str, *, where: str = "age file") -> bool:
+    """Tell whether an identity opens an age file, from its header alone."""
+    try:
+        _find_file_key(read_header(io.BytesIO(data), where=where), [parse_identity(identity)], where=where)
+    except TrustError:
+        return False
+    return True
 
 
 def read_header(stream: BinaryIO, *, where: str = "age file") -> Header:

@@ -15,6 +15,7 @@ from packager.oci.manifest import (
     format_manifest,
     parse_manifest,
 )
+from packager.seal.age_reader import opens
 from packager.seal.identities import GRANT_LIMIT_BYTES, open_grant
 from packager.seal.keys import Identity
 
@@ -27,6 +28,8 @@ GRANT_TYPE = "application/vnd.wideswe.key-grant.v1"
 GRANT_LAYER_TYPE = "application/vnd.wideswe.key-grant.v1+age"
 MAX_GRANTS = 256
 """In one artifact."""
+MAX_TRIED = 2048
+"""Keys of grants that are held against a seal: whoever may push must not keep an evaluator busy for hours."""
 _MANIFEST_LIMIT_BYTES = 1 << 20
 
 
@@ -81,46 +84,69 @@ def _read_layers(store: Store, descriptor: Descriptor) -> tuple[Descriptor, ...]
     return tuple(layer for layer in manifest.layers if ours and layer.media_type == GRANT_LAYER_TYPE)
 
 
-def open_grants(store: Store, grants: Iterable[Descriptor], evaluators: str) -> Identity:
-    """Return the task identities, one a line, of all grants that the evaluator's keys open; TrustError if none does.
+def open_grants(store: Store, grants: Iterable[Descriptor], evaluators: str, sealed: bytes) -> Identity:
+    """Return the first task identity, of all grants that the evaluator's keys open, that opens the sealed file.
 
-    Anyone who may push can attach a grant: one that is damaged, gone, or of a useless key stops no good one.
+    TrustError if none does. Anyone who may push can attach a grant: one that is damaged, gone, or of a useless key
+    stops no good one, and too many keys to try are refused by name.
     """
-    found = _Opened()
+    found = _Opened(evaluators, sealed)
+    layers: list[Descriptor] = []
     for descriptor in grants:
         try:
             data = store.read(descriptor.digest, _MANIFEST_LIMIT_BYTES)
-            layers = parse_manifest(data, where=f"grant {descriptor.digest}").layers
+            layers += parse_manifest(data, where=f"grant {descriptor.digest}").layers
         except (InputError, IntegrityError, WorldError) as error:
             found.damaged.append(error.complaint)
-            continue
-        for layer in layers:
-            found.take(store, layer, evaluators)
-    if not found.identities:
-        raise found.refusal()
-    return Identity("\n".join(dict.fromkeys("\n".join(found.identities).split("\n"))))
+    for layer in sorted(layers, key=lambda layer: (layer.size, layer.digest)):  # what floods comes last
+        identity = found.take(store, layer)
+        if identity is not None:
+            return identity
+    raise found.refusal()
 
 
 @dataclass
 class _Opened:
     """What came of the grants so far."""
 
-    identities: list[Identity] = field(default_factory=list)
+    evaluators: str
+    sealed: bytes
+    useless: int = 0
     foreign: int = 0
+    tried: int = 0
     damaged: list[str] = field(default_factory=list)
 
-    def take(self, store: Store, layer: Descriptor, evaluators: str) -> None:
+    def take(self, store: Store, layer: Descriptor) -> Identity | None:
+        """Open one grant; return the identity in it that opens the seal, if there is one."""
         try:
             data = store.read(layer.digest, 2 * GRANT_LIMIT_BYTES)
-            self.identities.append(open_grant(data, evaluators, where=f"grant {layer.digest}"))
+            identities = open_grant(data, self.evaluators, where=f"grant {layer.digest}").split("\n")
         except TrustError:
             self.foreign += 1
+            self._count(1)
+            return None
         except (InputError, IntegrityError, WorldError) as error:
             self.damaged.append(error.complaint)
+            self._count(1)
+            return None
+        for identity in identities:
+            self._count(1)
+            if opens(self.sealed, identity, where="seal"):
+                return Identity(identity)
+        self.useless += 1
+        return None
+
+    def _count(self, more: int) -> None:
+        self.tried += more
+        if self.tried > MAX_TRIED:
+            reason = f"expected at most {MAX_TRIED} keys in the grants of an image, found more"
+            raise TrustError(reason, hint="somebody attached them; have the image from another registry, or a bundle")
 
     def refusal(self) -> TrustError:
-        if not self.foreign and not self.damaged:
+        if not self.tried and not self.damaged:
             reason = "the image comes without any grant: nobody was given its key"
+        elif self.useless:
+            reason = f"{self.useless} grants open with the evaluator's key, but hold no key of this image's seal"
         else:
             reason = (
                 f"none of the {self.foreign + len(self.damaged)} grants of this image opens with the evaluator's key"

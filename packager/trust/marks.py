@@ -18,7 +18,7 @@ from packager.base.canonical import format_canonical, parse_json
 from packager.base.digests import DiffId, Digest, digest_of, parse_digest
 from packager.base.errors import InputError
 from packager.base.progress import Progress, silent
-from packager.trust.layers import Measured, measure_layer
+from packager.trust.layers import Measured, check_layer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from packager.oci.descriptor import Descriptor
     from packager.store.store import Store
 
-SCHEMA = "wideswe-mark/1"
+SCHEMA = "wideswe-mark/2"
 MIN_AGE_NS = 2 * 10**9
 """Two writes closer than the file system's clock ticks (4 ms here, 1 s elsewhere) look like one."""
 
@@ -41,7 +41,7 @@ class Memory:
     clock_ns: Callable[[], int] = time.time_ns
 
     def measure(self, layer: Descriptor) -> tuple[Measured, bool]:
-        """Return what a layer is, and whether that was remembered instead of read; IntegrityError as `measure_layer`.
+        """Return what a layer is, and whether that was remembered instead of read; IntegrityError as `check_layer`.
 
         A mark's size is that of the file, so a descriptor with another size is measured, and refused there.
         """
@@ -52,7 +52,7 @@ class Memory:
             if known is not None:
                 return known, True
         now = self.clock_ns()
-        measured = measure_layer(self.store, layer, progress=self.progress)
+        measured = check_layer(self.store, layer, progress=self.progress)
         if _look(self.store, layer.digest) == before and before[4] + MIN_AGE_NS < now:
             self.store.put_result(key, _format(measured, before))
         return measured, False

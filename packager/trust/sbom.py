@@ -1,6 +1,7 @@
 """A bill of materials in SPDX 2.3 from a lock: every package of every ecosystem by its package URL, once.
 
-The lock knows no licences, so they are NOASSERTION: a wrong licence is worse than none (spdx.github.io/spdx-spec/v2.3).
+Licences are what artifacts declare, where the caller has them, else NOASSERTION: a wrong licence is worse than none
+(spdx.github.io/spdx-spec/v2.3). Nothing is concluded.
 """
 
 from __future__ import annotations
@@ -38,14 +39,20 @@ class _Package:
     digest: Digest | None = None
 
 
-def make_sbom(lock: Lock, image: Digest, *, repositories: Mapping[str, str]) -> dict[str, Any]:
-    """Return the SPDX document of one image; `repositories` are URLs by name where a recipe gives any."""
+def make_sbom(
+    lock: Lock, image: Digest, *, repositories: Mapping[str, str], licences: Mapping[Digest, str] | None = None
+) -> dict[str, Any]:
+    """Return the SPDX document of one image; `repositories` are URLs by name where a recipe gives any.
+
+    `licences` are the expressions that artifacts declare, by their digests.
+    """
     found = _packages(lock)
     found.update({p.purl: p for p in (_repository(repo, repositories.get(repo.name, "")) for repo in lock.repos)})
     if lock.base.image is not None:
         found[f"pkg:oci/base@{lock.base.image}"] = _Package(f"pkg:oci/base@{lock.base.image}", "", lock.base.image)
     top = _Package(f"pkg:oci/{lock.task}@{image}", "", image)
-    packages = [_format(package) for _, package in sorted(found.items())]
+    known = licences or {}
+    packages = [_format(package, known) for _, package in sorted(found.items())]
     return {
         "spdxVersion": "SPDX-2.3",
         "dataLicense": "CC0-1.0",
@@ -53,7 +60,7 @@ def make_sbom(lock: Lock, image: Digest, *, repositories: Mapping[str, str]) -> 
         "name": f"{lock.task} {lock.platform}",
         "documentNamespace": f"{_NAMESPACE}/{lock.task}/{hex_of(image)}",
         "creationInfo": {"created": CREATED, "creators": [f"Tool: wideswe-pack-{__version__}"]},
-        "packages": [{**_format(top), "SPDXID": _IMAGE, "primaryPackagePurpose": "CONTAINER"}, *packages],
+        "packages": [{**_format(top, known), "SPDXID": _IMAGE, "primaryPackagePurpose": "CONTAINER"}, *packages],
         "relationships": [
             _relation("SPDXRef-DOCUMENT", "DESCRIBES", _IMAGE),
             *(_relation(_IMAGE, "CONTAINS", package["SPDXID"]) for package in packages),
@@ -81,7 +88,7 @@ def _repository(repo: LockedRepo, url: str) -> _Package:
     return _Package(f"pkg:{owner}@{repo.commit}")
 
 
-def _format(package: _Package) -> dict[str, Any]:
+def _format(package: _Package, licences: Mapping[Digest, str]) -> dict[str, Any]:
     parts = _PURL.match(package.purl)
     name, version = (parts["name"], parts["version"]) if parts else (package.purl, None)
     fields: dict[str, Any] = {
@@ -90,7 +97,7 @@ def _format(package: _Package) -> dict[str, Any]:
         "downloadLocation": _NO,
         "filesAnalyzed": False,
         "licenseConcluded": _NO,
-        "licenseDeclared": _NO,
+        "licenseDeclared": _NO if package.digest is None else licences.get(package.digest, _NO),
         "copyrightText": _NO,
         "externalRefs": [
             {"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator": package.purl}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from packager.base.canonical import LIMIT_BYTES, format_canonical
+from packager.base.canonical import format_canonical
 from packager.base.digests import Digest, hex_of
 from packager.oci.descriptor import Descriptor, describe
 from packager.oci.entries import SOURCE_DATE_EPOCH
@@ -22,7 +22,6 @@ from packager.oci.manifest import (
     MEDIA_MANIFEST,
     Manifest,
     format_manifest,
-    parse_index,
 )
 from packager.oci.record import ImageRecord, SignatureTag
 from packager.trust.dsse import (
@@ -80,13 +79,6 @@ def sign_image(manifest: Descriptor, reference: str, key: PrivateKey, store: Sto
     legacy = _sign_legacy(manifest, reference, key, store)
     bundle = sign_statement(manifest, format_sign_statement(manifest.digest), SIGN_PREDICATE, key=key, store=store)
     return Signatures(SignatureTag(signature_tag(manifest.digest), legacy), bundle)
-
-
-def sign_index(index: Descriptor, reference: str, key: PrivateKey, store: Store) -> list[Signatures]:
-    """Sign an index and each image in it under one name: a signature of the index says nothing of a child alone."""
-    children = parse_index(store.read(index.digest, LIMIT_BYTES), where=f"index {index.digest}").manifests
-    bare = {child.digest: Descriptor(child.media_type, child.digest, child.size) for child in (index, *children)}
-    return [sign_image(each, reference, key, store) for each in bare.values()]
 
 
 def _sign_legacy(manifest: Descriptor, reference: str, key: PrivateKey, store: Store) -> Descriptor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,8 +22,6 @@ from tests.support.talking_model import DONE, talking_model
 from tests.support.walk import TASK
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.support.walk import Party
 
 pytestmark = [pytest.mark.engine, pytest.mark.skipif(not may_mount(), reason="needs root")]
@@ -58,7 +57,7 @@ def test_a_real_agent_works_behind_the_gateway_and_solves_the_task(
     trajectory = folder / "joint.trajectory.jsonl"
     assert DONE in read_trajectory(trajectory).said
     assert SECRET not in trajectory.read_text() + (folder / "joint.stderr.txt").read_text()
-    verdict = parse_verdict(next(folder.glob("*.json")).read_bytes())
+    verdict = parse_verdict(Path(ran["verdict"]).read_bytes())
     assert verdict.run is not None
     assert (verdict.run.agent, verdict.run.details["requests_refused"]) == (name, 0), json.dumps(
         dict(verdict.run.details)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,7 +20,6 @@ from tests.support.walk import TARGETS, TASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.support.walk import Party
 
@@ -61,7 +61,7 @@ def agent_file(folder: Path, command: str, more: str = "") -> Path:
 def with_model(model: FakeModel, secret: Path) -> str:
     secret.write_text(f"{SECRET}\n")
     return (
-        f"model:\n  name: made-up\n  upstream: {model.url}\n  paths: [/messages]\n"
+        f"model:\n  name: made-up\n  upstream: {model.url}\n  paths: [/messages, /messages/]\n"
         f'  credential: {{file: {secret}, header: Authorization, value: "Bearer {{}}"}}\n'
     )
 
@@ -89,7 +89,8 @@ def test_an_agent_that_asks_its_model_and_solves_the_task_is_resolved_and_all_of
     assert [one[2]["authorization"] for one in model.asked] == [f"Bearer {SECRET}"] * 2
     assert json.loads((folder / "joint.trajectory.jsonl").read_text().splitlines()[0])["type"] == "said"
     assert (folder / "joint.stderr.txt").read_text().startswith("# Heights in feet")
-    (path,) = folder.glob("*.json")
+    path = Path(ran["verdict"])
+    assert path.parent == folder
     verdict = parse_verdict(path.read_bytes())
     assert verdict.run is not None
     record = verdict.run
@@ -112,7 +113,7 @@ def test_an_agent_that_asks_its_model_and_solves_the_task_is_resolved_and_all_of
     )
     file.write_text(file.read_text().replace("rm -rf", "rm -r"))
     assert author.refuse(*words, "--resume", exit_code=2) == (
-        f"error: {folder}: what is there is of another agent, image or tool\nhint: --configuration NAME keeps both\n"
+        f"error: {folder}: what is there is of another agent or image\nhint: --configuration NAME keeps both\n"
     )
 
 
@@ -126,7 +127,7 @@ def test_an_independent_run_has_the_other_target_at_gold_and_says_what_else_was_
     folder = tmp_path / "results" / "alone" / "independent" / TASK
     assert (ran["outcome"], ran["only"], ran["folder"]) == ("resolved", "tidewatch", str(folder))
     assert (folder / "tidewatch.trajectory.jsonl").read_text().startswith("# What is yours to change\n")
-    verdict = parse_verdict(next(folder.glob("*.json")).read_bytes())
+    verdict = parse_verdict(Path(ran["verdict"]).read_bytes())
     assert verdict.run is not None
     assert (verdict.at_gold, sorted(verdict.patches), verdict.run.strays) == (
         ("gauge",),
@@ -201,15 +202,27 @@ def test_what_cannot_be_run_is_refused_before_anything_is_done(
 
 
 def test_one_run_that_cannot_be_done_stops_no_other(author: Party, tmp_path: Path) -> None:
-    done = author.call("run", "--agent", "exec true", "--task", "other-001", "--task", TASK, "--into", tmp_path)
-    assert (done.exit_code, done.stdout.decode().splitlines()[0]) == (3, f"{TASK}: unresolved")
-    assert done.stderr.decode() == (
-        "error: other-001: other-001: there is no image of this task in the store\n"
-        "hint: wideswe-pack build --task other-001, or wideswe-pack pull REFERENCE\n"
+    tasks = ("--task", "other-001", "--task", TASK, "--only", "gauge", "--only", "tidewatch", "--jobs", "2")
+    done = author.call("--json", "run", "--agent", "exec true", *tasks, "--into", tmp_path)
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (done.exit_code, done.stderr) == (3, b"")
+    assert [(one["task"], one["only"], one["outcome"], one["exit_code"]) for one in found] == [
+        ("other-001", "gauge", "refused", 3),
+        ("other-001", "tidewatch", "refused", 3),
+        (TASK, "gauge", "unresolved", 1),
+        (TASK, "tidewatch", "unresolved", 1),
+    ]
+    assert found[0]["reason"] == (
+        "other-001: there is no image of this task in the store\n"
+        "hint: wideswe-pack build --task other-001, or wideswe-pack pull REFERENCE"
     )
+    (run,) = read_runs([tmp_path])
+    assert (run.configuration, run.mode, run.task) == ("command", "independent", TASK)
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "how", [signal.SIGKILL, *(pytest.param(one, marks=pytest.mark.slow) for one in (signal.SIGINT, signal.SIGTERM))]
+)
 def test_a_run_that_is_ended_from_outside_leaves_nothing_and_is_done_again(
     author: Party, model: FakeModel, tmp_path: Path, how: signal.Signals
 ) -> None:
@@ -231,3 +244,41 @@ def test_a_run_that_is_ended_from_outside_leaves_nothing_and_is_done_again(
     again = author.ask("run", *words, exit_code=1)
     assert (again["outcome"], again["known"]) == ("unresolved", False)
     assert (list((author.store_root / "tmp").iterdir()), groups_of(child.pid)) == ([], []), "the next command sweeps"
+
+
+def asleep(pid: int) -> list[int]:
+    """Return the sleeping agents below a process."""
+    below = children(pid)
+    found = [one for one in below if read_command(one) == b"sleep\x007713\0"]
+    return found + [deeper for one in below for deeper in asleep(one)]
+
+
+def read_command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+@pytest.mark.slow
+def test_several_runs_end_with_the_command_that_is_interrupted_and_one_that_is_killed_stops_no_other(
+    author: Party, tmp_path: Path
+) -> None:
+    adopt_orphans()
+    known = children()
+    words = ("--task", TASK, "--only", "gauge", "--only", "tidewatch", "--jobs", "2", "--into", str(tmp_path))
+    child = Place(author.store_root, author.keys).start("run", "--agent", "exec sleep 7713", *words)
+    wait_until(lambda: len(asleep(child.pid)) == 2 or child.poll() is not None, 60)
+    os.kill(child.pid, signal.SIGINT)
+    done = ended(child)
+    assert (done.exit_code, survivors(known)) == (130, []), done.stderr
+    quick = "case $WIDESWE_TARGETS in gauge) exec sleep 7713;; esac"
+    child = Place(author.store_root, author.keys).start("run", "--agent", quick, *words)
+    wait_until(lambda: len(asleep(child.pid)) == 1 or child.poll() is not None, 60)
+    (first,) = [pid for pid in children(child.pid) if asleep(pid)]
+    os.kill(first, signal.SIGKILL)
+    done = ended(child)
+    found = {one["only"]: one for one in map(json.loads, done.stdout.splitlines())}
+    assert (done.exit_code, found["gauge"]["outcome"], found["tidewatch"]["outcome"]) == (6, "infra", "unresolved")
+    assert found["gauge"]["reason"] == "the run was killed by signal 9"
+    assert survivors(known) == []

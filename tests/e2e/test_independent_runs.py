@@ -70,6 +70,9 @@ def test_a_failure_has_a_class_where_a_trajectory_tells(author: Party, tmp_path:
     }
     verdict = author.evaluate(*words, exit_code=1)
     assert "failure" not in verdict["run"]
+    failing = verdict["bound"]["targets"]["tidewatch"]["failing"]
+    assert sorted(verdict["ended"]["tidewatch"]) == failing
+    assert set(verdict["ended"]["tidewatch"].values()) <= {"failed", "error", "absent"}
     assert "not ok" in verdict["logs"]["tidewatch"] or "FAIL" in verdict["logs"]["tidewatch"]
 
 

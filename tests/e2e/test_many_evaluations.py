@@ -15,6 +15,8 @@ import pytest
 
 from packager import api
 from packager.base.errors import InputError
+from packager.evaluate.grade import Outcome, grade_task
+from packager.evaluate.verdict import format_verdict, parse_verdict
 from packager.sandbox import kernel
 from packager.sandbox.namespaces import may_mount, prepare_process
 from tests.support.killing import children, groups_of, mounts_below
@@ -81,6 +83,28 @@ def test_the_name_of_a_task_leads_nowhere_else(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         api.evaluate_many([job], api.Campaign(tmp_path / "runs"))
     assert str(caught.value) == "tasks: expected the name of a task, found '../x'"
+
+
+def test_a_patch_that_is_gone_is_refused_alone(author: Party, tmp_path: Path) -> None:
+    job = a_job(place_of(author), tmp_path / "p", {"gauge": b""})
+    (tmp_path / "p" / "gauge.patch").unlink()
+    [found] = api.evaluate_many([job], api.Campaign(tmp_path / "runs", resume=True))
+    assert (found.outcome, found.exit_code) == ("refused", 3)
+    assert found.reason == f"{tmp_path / 'p' / 'gauge.patch'}: cannot be read: No such file or directory"
+
+
+def test_trouble_is_judged_again_and_judgements_never_are(author: Party, tmp_path: Path) -> None:
+    job = a_job(place_of(author), tmp_path / "p", {"gauge": b"", "tidewatch": b""})
+    campaign = api.Campaign(tmp_path / "runs", resume=True)
+    [first] = api.evaluate_many([job], campaign)
+    assert (first.outcome, first.known) == ("unresolved", False)
+    assert first.verdict is not None
+    verdict = parse_verdict(first.verdict.read_bytes())
+    for outcome, known, now in ((Outcome.TIMEOUT, True, "timeout"), (Outcome.INFRA, False, "unresolved")):
+        changed = {name: replace(one, outcome=outcome) for name, one in verdict.grade.targets.items()}
+        first.verdict.write_bytes(format_verdict(replace(verdict, grade=grade_task(changed))))
+        [again] = api.evaluate_many([job], campaign)
+        assert (again.outcome, again.known) == (now, known)
 
 
 @pytest.mark.slow

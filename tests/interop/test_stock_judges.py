@@ -6,7 +6,6 @@ One small image lies in a real registry under its home, under the name of a mirr
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -14,32 +13,26 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from packager.base.digests import Digest
-from packager.base.processes import Surroundings, run
-from packager.oci.descriptor import Descriptor, describe
-from packager.oci.manifest import MEDIA_INDEX, Index, format_index, parse_manifest
 from packager.oci.record import ImageRecord
 from packager.oci.reference import parse_reference
-from packager.registry.client import Document, RegistryClient
-from packager.registry.parallel import Meter, Tally
 from packager.registry.push import push_image
-from packager.registry.upload import Upload
 from packager.seal.bundle import seal
 from packager.seal.grants import add_grants
 from packager.seal.identities import create_evaluator_key, make_grants, task_identity, write_identity
 from packager.trust import attestations as kinds
 from packager.trust.attestations import attach_statement, format_statement
 from packager.trust.export import format_engine_policy, format_registries
-from packager.trust.signatures import sign_image, sign_index, signature_tag
+from packager.trust.signatures import sign_image
 from packager.trust.validation import TargetCounts, Validated, make_result
 from tests.support.debian_tools import obtain_command, obtain_program
 from tests.support.docker_registry import docker_registry, require_program
 from tests.support.sealed_images import CONTENTS, KEY, OTHER_KEY, ROOT, SealedImage, build_image, fixed_key
+from tests.support.stock_tools import StockTools
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from packager.base.processes import Finished
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
 
@@ -66,24 +59,9 @@ class Stage:
     record: ImageRecord
     folder: Path
 
-    def call(self, argv: list[str], **env: str) -> Finished:
-        """Run a tool that can reach loopback only, with an empty home."""
-        nowhere = "http://127.0.0.1:9"
-        loopback = "127.0.0.1,localhost"
-        proxies = {"HTTP_PROXY": nowhere, "HTTPS_PROXY": nowhere, "NO_PROXY": loopback}
-        around = {"HOME": str(self.folder), "PATH": "/usr/bin:/bin", "XDG_RUNTIME_DIR": str(self.folder), **proxies}
-        return run(argv, Surroundings(env={**around, **env}, cwd=self.folder, timeout_s=120))
-
-    def cosign(self, suite: str, *words: str) -> Finished:
-        offline = ("--insecure-ignore-tlog=true", "--allow-http-registry")
-        return self.call([str(obtain_program("cosign", suite)), words[0], *offline, *words[1:]])
-
-    def skopeo(self, policy: str, source: str) -> Finished:
-        libraries = ("libgpgme11t64", "libassuan9", "libgpg-error0", "libsqlite3-0")
-        places = ["--policy", f"{policy}.json", "--registries.d", "registries.d"]
-        words = ["copy", "-q", "--src-tls-verify=false", f"docker://{self.host}/{source}"]
-        target = f"dir:{self.folder / 'copied'}"
-        return self.call([*obtain_command("skopeo", "trixie", *libraries), *places, *words, target])
+    @property
+    def tools(self) -> StockTools:
+        return StockTools(self.folder)
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +130,7 @@ SKOPEO = [
 
 @pytest.mark.parametrize(("policy", "source", "refusal"), SKOPEO, ids=lambda value: str(value) or "accepted")
 def test_skopeo_judges_by_the_policy_that_we_export(stage: Stage, policy: str, source: str, refusal: str) -> None:
-    done = stage.skopeo(policy, source.replace("DIGEST", stage.record.manifest.digest))
+    done = stage.tools.skopeo(policy, f"{stage.host}/{source.replace('DIGEST', stage.record.manifest.digest)}")
     said = done.stderr.decode()
     assert (done.exit_code == 0) is (not refusal), said
     assert not refusal or any(part in said for part in refusal.split("|")), said
@@ -171,7 +149,7 @@ def test_skopeo_judges_by_the_policy_that_we_export(stage: Stage, policy: str, s
 )
 def test_cosign_verifies_images(suite: str, key: str, source: str, accepted: bool, stage: Stage) -> None:
     name = f"{stage.host}/{source.replace('DIGEST', stage.record.manifest.digest)}"
-    done = stage.cosign(suite, "verify", "--key", f"{key}.pub", name)
+    done = stage.tools.cosign(suite, "verify", "--key", f"{key}.pub", name)
     assert (done.exit_code == 0) is accepted, done.stderr.decode()
 
 
@@ -179,13 +157,13 @@ def test_cosign_verifies_images(suite: str, key: str, source: str, accepted: boo
 @pytest.mark.parametrize("kind", SHORT_NAMES)
 def test_cosign_verifies_each_attestation_by_its_type(suite: str, kind: str, stage: Stage) -> None:
     name = f"{stage.host}/home/hello@{stage.record.manifest.digest}"
-    done = stage.cosign(suite, "verify-attestation", "--type", kind, "--key", "attest.pub", name)
+    done = stage.tools.cosign(suite, "verify-attestation", "--type", kind, "--key", "attest.pub", name)
     assert done.exit_code == 0, done.stderr.decode()
     said = {SHORT_NAMES[kind]} & {line for line in STATEMENTS if line.encode() in decoded(done.stdout)}
     assert said == {SHORT_NAMES[kind]}
-    refused = stage.cosign(suite, "verify-attestation", "--type", kind, "--key", "release.pub", name)
+    refused = stage.tools.cosign(suite, "verify-attestation", "--type", kind, "--key", "release.pub", name)
     assert refused.exit_code != 0
-    missing = stage.cosign(suite, "verify-attestation", "--type", "cyclonedx", "--key", "attest.pub", name)
+    missing = stage.tools.cosign(suite, "verify-attestation", "--type", "cyclonedx", "--key", "attest.pub", name)
     assert missing.exit_code != 0
 
 
@@ -199,56 +177,16 @@ def test_an_attestation_key_alone_satisfies_stock_cosign_so_it_is_another_key_th
 ) -> None:
     """cosign's verify takes any statement by the key, whatever it says: report 7."""
     name = f"{stage.host}/home/hello:v1"
-    assert stage.cosign("sid", "verify", "--key", "attest.pub", name).exit_code == 0
-    assert stage.cosign("trixie", "verify", "--key", "attest.pub", name).exit_code != 0
-
-
-@pytest.mark.parametrize("suite", ["trixie", "sid"])
-def test_cosign_verifies_an_index_and_each_child(suite: str, stage: Stage) -> None:
-    store, child = stage.image.store, replace(stage.record.manifest, platform="linux/amd64")
-    data = format_index(Index((child,)))
-    store.put(data)
-    index = describe(MEDIA_INDEX, data)
-    repository = f"home/index-{suite}"
-    signed = sign_index(index, f"{stage.host}/{repository}:v1", KEY, store)
-    assert [one.legacy.tag for one in signed] == [signature_tag(one) for one in (index.digest, child.digest)]
-    push_image(
-        store, signed[1].added_to(ImageRecord(stage.record.manifest)), parse_reference(f"{stage.host}/{repository}")
-    )
-    client = RegistryClient(stage.host)
-    with contextlib.closing(client):
-        client.put_manifest(repository, "v1", Document(index, data))
-        legacy = signed[0].legacy
-        for blob in blobs_of(stage, legacy.manifest):
-            put_blob(stage, repository, blob)
-        client.put_manifest(
-            repository, legacy.tag, Document(legacy.manifest, store.read(legacy.manifest.digest, 1 << 20))
-        )
-    for name in (f"{repository}:v1", f"{repository}@{child.digest}"):
-        done = stage.cosign(suite, "verify", "--key", "release.pub", f"{stage.host}/{name}")
-        assert done.exit_code == 0, done.stderr.decode()
-        assert stage.cosign(suite, "verify", "--key", "other.pub", f"{stage.host}/{name}").exit_code != 0
-
-
-def blobs_of(stage: Stage, manifest: Descriptor) -> list[Descriptor]:
-    found = parse_manifest(stage.image.store.read(manifest.digest, 1 << 20))
-    return [found.config, *found.layers]
-
-
-def put_blob(stage: Stage, repository: str, blob: Descriptor) -> None:
-    client = RegistryClient(stage.host)
-    with contextlib.closing(client):
-        tally = Tally(lambda _event: None, "test", total=blob.size)
-        Upload(client, repository, blob, stage.image.store.path(blob.digest), Meter(tally)).run()
+    assert stage.tools.cosign("sid", "verify", "--key", "attest.pub", name).exit_code == 0
+    assert stage.tools.cosign("trixie", "verify", "--key", "attest.pub", name).exit_code != 0
 
 
 def test_crane_has_the_same_digest_and_oras_finds_all_that_hangs_on_it(stage: Stage) -> None:
-    crane = obtain_program("crane", "sid")
-    done = stage.call([str(crane), "digest", "--insecure", f"{stage.host}/home/hello:v1"])
+    done = stage.tools.crane("digest", "--insecure", f"{stage.host}/home/hello:v1")
     assert done.stdout.decode().strip() == stage.record.manifest.digest, done.stderr.decode()
     oras = obtain_program("oras", "sid")
     name = f"{stage.host}/home/hello@{stage.record.manifest.digest}"
-    done = stage.call([str(oras), "discover", "--plain-http", "--format", "json", name])
+    done = stage.tools.call([str(oras), "discover", "--plain-http", "--format", "json", name])
     assert done.exit_code == 0, done.stderr.decode()
     found = json.loads(done.stdout)
     listed = found.get("referrers", found.get("manifests"))
@@ -265,10 +203,10 @@ def test_stock_age_opens_the_grant_and_with_it_the_seal(tool: str, stage: Stage)
         "age of sid": lambda: [str(obtain_program("age", "sid"))],
         "rage": lambda: obtain_command("rage", "sid", "libgcc-s1"),
     }[tool]()
-    granted = stage.call([*argv, "-d", "-i", "evaluator.key", "grant.age"])
+    granted = stage.tools.call([*argv, "-d", "-i", "evaluator.key", "grant.age"])
     assert granted.exit_code == 0, granted.stderr.decode()
     (stage.folder / "task.key").write_bytes(granted.stdout)
-    opened = stage.call([*argv, "-d", "-i", "task.key", "sealed.age"])
+    opened = stage.tools.call([*argv, "-d", "-i", "task.key", "sealed.age"])
     assert opened.exit_code == 0, opened.stderr.decode()
     assert opened.stdout[257:262] == b"ustar"
-    assert stage.call([*argv, "-d", "-i", "evaluator.key", "sealed.age"]).exit_code != 0
+    assert stage.tools.call([*argv, "-d", "-i", "evaluator.key", "sealed.age"]).exit_code != 0

@@ -35,12 +35,18 @@ def obtain_program(package: str, suite: str) -> Path:
 
 def obtain_command(package: str, suite: str, *libraries: str) -> list[str]:
     """Return the words that run a program which needs newer libraries than this system has: its loader comes along."""
-    place = _cache() / f"{package}-{suite}-whole"
-    if not (place / "usr" / "bin" / package).is_file():
-        _unpack(package, suite, place, "libc6", *libraries)
+    place = obtain_root(package, suite, "libc6", *libraries)
     loader = place / "usr" / "lib64" / "ld-linux-x86-64.so.2"
     libs = place / "usr" / "lib" / "x86_64-linux-gnu"
     return [str(loader), "--library-path", str(libs), str(place / "usr" / "bin" / package)]
+
+
+def obtain_root(package: str, suite: str, *libraries: str) -> Path:
+    """Return the folder that a package of a suite and libraries of it are unpacked in."""
+    place = _cache() / f"{package}-{suite}-whole"
+    if not place.is_dir():
+        _unpack(package, suite, place, *libraries)
+    return place
 
 
 def go_cache() -> str:

@@ -7,7 +7,7 @@ import http.client
 import json
 import socket
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -36,14 +36,20 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def docker_registry(folder: Path, *, htpasswd: Path | None = None, name: str = "docker-registry") -> Iterator[str]:
-    """Run docker-registry with its files below `folder` and yield its host and port.
+def docker_registry(
+    folder: Path,
+    *,
+    htpasswd: Path | None = None,
+    name: str = "docker-registry",
+    tls: tuple[Path, Path] | None = None,
+) -> Iterator[str]:
+    """Run docker-registry with its files below `folder` and yield its host and port; `tls` is certificate and key.
 
     `name` is the program: Debian calls version 2.8 docker-registry, the project calls version 3 registry.
     """
     program = require_program(name)
     port = free_port()
-    config = {
+    config: dict[str, Any] = {
         "version": 0.1,
         "log": {"level": "error", "accesslog": {"disabled": True}},
         "storage": {"filesystem": {"rootdirectory": str(folder / "data")}, "delete": {"enabled": True}},
@@ -51,6 +57,8 @@ def docker_registry(folder: Path, *, htpasswd: Path | None = None, name: str = "
     }
     if htpasswd is not None:
         config["auth"] = {"htpasswd": {"realm": "a test, of ours", "path": str(htpasswd)}}
+    if tls is not None:
+        config["http"]["tls"] = {"certificate": str(tls[0]), "key": str(tls[1])}
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "config.yml"
     path.write_text(json.dumps(config))  # JSON is YAML

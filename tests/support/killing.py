@@ -53,6 +53,11 @@ class Place:
     root: Path = REPOSITORY
     inputs: Path | None = None
     env: dict[str, str] = field(default_factory=dict)
+    task: str = TASK
+
+    def build(self) -> Ran:
+        """Build the task to the end."""
+        return self.run("build", "--task", self.task)
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start the command line in a process group of its own."""
@@ -166,15 +171,15 @@ def survivors(known: Sequence[int] = ()) -> list[str]:
     return []
 
 
-def children() -> list[int]:
-    """Return the processes whose parent is this one."""
-    found = []
+def children(of: int = 0) -> list[int]:
+    """Return the processes whose parent is this one, or another that is named."""
+    found, parent = [], of or os.getpid()
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             text = path.read_text()
         except OSError:
             continue
-        if int(text.rpartition(")")[2].split()[1]) == os.getpid():
+        if int(text.rpartition(")")[2].split()[1]) == parent:
             found.append(int(path.parent.name))
     return found
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from packager.base.errors import WorldError
+from packager.base.errors import InputError, WorldError
 from packager.base.progress import silent
 from packager.oci.descriptor import describe
 from packager.oci.manifest import MEDIA_INDEX, MEDIA_MANIFEST, Index, format_index
@@ -149,18 +149,20 @@ class RegistryContract:
         client.put_manifest("suite/task", "odd", document)
         assert client.get_manifest("suite/task", "odd") == document
 
-    def test_an_index_is_refused_as_an_image_by_name(self, host: str, store: Store, client: RegistryClient) -> None:
+    def test_an_index_without_our_platform_is_refused_by_name(
+        self, host: str, store: Store, client: RegistryClient
+    ) -> None:
         record = make_image(store)
         push_image(store, record, self.reference(host))
         child = dataclasses.replace(record.manifest, platform="linux/amd64")
         data = format_index(Index((child,)))
         document = Document(describe(MEDIA_INDEX, data), data)
         client.put_manifest("suite/task", "many", document)
-        with pytest.raises(WorldError) as caught:
-            pull_image(self.reference(host, "many"), store)
+        with pytest.raises(InputError) as caught:
+            pull_image(self.reference(host, "many"), store, platform="linux/riscv64")
         assert str(caught.value) == (
-            f"{host}/suite/task: manifest {document.descriptor.digest}: expected the manifest of an image, found an"
-            f" index\nhint: name one of its images by digest: linux/amd64 is {record.manifest.digest}"
+            f"{host}/suite/task: index {document.descriptor.digest}: expected one image for linux/riscv64, found 0\n"
+            "hint: the index has: linux/amd64"
         )
 
     def test_nothing_refers_to_an_image_that_nobody_signed(

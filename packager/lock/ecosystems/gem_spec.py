@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from packager.base.errors import InputError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from packager.lock.ecosystems.asked import Held
 
 _METADATA_BYTES = 16 << 20
@@ -25,14 +27,19 @@ class GemSpec:
     rubygems: str
 
 
+def read_gem_metadata(path: Path) -> dict[str, Any]:
+    """Return a gem's specification as texts, lists and mappings; whatever is wrong with it raises as it comes."""
+    with tarfile.open(path, "r:") as archive:
+        packed = archive.extractfile("metadata.gz")
+        stream = gzip.GzipFile(fileobj=packed)
+        text = stream.read(_METADATA_BYTES)
+    return _load(text)
+
+
 def read_gem_spec(one: Held) -> GemSpec:
     """Read a gem's specification, or say why it cannot be read."""
     try:
-        with tarfile.open(one.path, "r:") as archive:
-            packed = archive.extractfile("metadata.gz")
-            stream = gzip.GzipFile(fileobj=packed)
-            text = stream.read(_METADATA_BYTES)
-        said = _load(text)
+        said = read_gem_metadata(one.path)
         rows = [row for row in said.get("dependencies") or [] if row.get("type", ":runtime") == ":runtime"]
         dependencies = tuple(sorted((str(row["name"]), _requirement(row) or ">= 0") for row in rows))
     except (tarfile.TarError, KeyError, OSError, EOFError, ValueError, TypeError, AttributeError, zlib.error) as error:

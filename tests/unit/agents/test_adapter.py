@@ -13,6 +13,7 @@ from packager.agents.endpoint import Endpoint, parse_endpoint
 from packager.agents.tally import Caps
 from packager.base.errors import InputError
 from packager.sandbox.engine import Limits
+from packager.sandbox.http1 import Head
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = sorted((ROOT / "agents").glob("*.yaml"))
@@ -64,6 +65,28 @@ def test_a_shipped_agent_is_named_like_its_file_and_starts_the_tool_that_it_brin
     assert adapter.model.endpoint.counted
     assert adapter.model.credential is not None
     assert adapter.model.credential.variable in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY")
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "target", "passed"),
+    [
+        ("claude-code", "POST", "/v1/messages?beta=true", True),
+        ("claude-code", "POST", "/v1/messages/count_tokens", True),
+        ("claude-code", "GET", "/v1/models/some", True),
+        ("claude-code", "POST", "/v1/messages/batches", False),
+        ("claude-code", "POST", "/v1/files", False),
+        ("claude-code", "POST", "/v1/complete", False),
+        ("codex-cli", "POST", "/v1/responses", True),
+        ("codex-cli", "POST", "/v1/batches", False),
+        ("codex-cli", "GET", "/v1/responses/other", False),
+        ("codex-cli", "POST", "/v1/files", False),
+        ("codex-cli", "POST", "/v1/vector_stores", False),
+    ],
+)
+def test_a_shipped_agent_asks_its_model_and_no_other_service(name: str, method: str, target: str, passed: bool) -> None:
+    model = read_adapter(ROOT / "agents" / f"{name}.yaml").model
+    assert model is not None
+    assert (model.endpoint.problem(Head(method, target, keep_alive=True, headers={})) == "") == passed
 
 
 def test_there_are_agents_for_codex_and_claude() -> None:

@@ -20,6 +20,7 @@ from packager.agents.credential import Credential
 from packager.agents.endpoint import parse_endpoint
 from packager.agents.gateway import Gateway
 from packager.agents.tally import Caps, Counts
+from packager.sandbox.authority import Authority
 from packager.sandbox.relay import RelayServer, address_of
 from tests.support.fake_model import SECRET, FakeModel, UnixClient, fake_model, wait_until
 
@@ -45,7 +46,9 @@ class Party:
         model.asked.clear()
         self.path = folder / ("long" * 40) / "gateway"
         self.path.parent.mkdir()
-        endpoint = parse_endpoint(model.url, where="upstream", paths=("/a", "/b"), counted=("POST /a",))
+        endpoint = parse_endpoint(
+            model.url, where="upstream", paths=("/a", "/a/", "/b", "/b/"), counted=("POST /a", "POST /a/")
+        )
         self.endpoint = endpoint
         self.gateway = Gateway(endpoint, credential, caps)
         self.gateway.start(self.path)
@@ -114,10 +117,10 @@ def test_the_socket_is_for_this_user_alone_and_its_path_may_be_long(party: Calla
 @pytest.mark.parametrize(
     ("method", "target", "reason"),
     [
-        ("GET", "/v1", "of {host} only this may be asked: /v1/a /v1/b"),
-        ("GET", "/v1/c", "of {host} only this may be asked: /v1/a /v1/b"),
-        ("GET", "/v1/ab", "of {host} only this may be asked: /v1/a /v1/b"),
-        ("GET", "/", "of {host} only this may be asked: /v1/a /v1/b"),
+        ("GET", "/v1", "of {host} only this may be asked: /v1/a /v1/a/ /v1/b /v1/b/"),
+        ("GET", "/v1/c", "of {host} only this may be asked: /v1/a /v1/a/ /v1/b /v1/b/"),
+        ("GET", "/v1/ab", "of {host} only this may be asked: /v1/a /v1/a/ /v1/b /v1/b/"),
+        ("GET", "/", "of {host} only this may be asked: /v1/a /v1/a/ /v1/b /v1/b/"),
         ("GET", "/v1/a/../../admin", "the path must be plain"),
         ("GET", "/v1/a/%2e%2e/admin", "the path must be plain"),
         ("GET", "/v1/a%2Fb", "the path must be plain"),
@@ -354,3 +357,50 @@ def test_a_relay_carries_a_loopback_port_to_the_gateway(party: Callable[..., Par
     with socket.create_connection(("127.0.0.1", port), 20) as client_socket:
         assert client_socket.recv(1) == b""
     gone.close()
+
+
+class TlsModel:
+    """One answer over TLS, from a host whose certificate an authority of our own signed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.authority = Authority()
+        self.ca = folder / "ca.pem"
+        self.ca.write_bytes(self.authority.certificate_pem())
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"https://localhost:{self.listener.getsockname()[1]}/v1"
+        self.asked = b""
+
+    def answer_one(self) -> None:
+        connection, _ = self.listener.accept()
+        context = self.authority.context_for("localhost")
+        with contextlib.suppress(OSError), context.wrap_socket(connection, server_side=True) as secure:
+            while not self.asked.endswith(b"{}"):
+                self.asked += secure.recv(65536)
+            secure.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecret")
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("trusted", "status", "told"),
+    [(True, 200, b"secret"), (False, 502, b"cannot be asked: [SSL: CERTIFICATE_VERIFY_FAILED]")],
+)
+def test_a_model_over_tls_is_asked_if_this_machine_trusts_its_certificate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trusted: bool, status: int, told: bytes
+) -> None:
+    model = TlsModel(tmp_path)
+    if trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(model.ca))
+    thread = threading.Thread(target=model.answer_one)
+    thread.start()
+    gateway = Gateway(parse_endpoint(model.url, where="upstream"), KEY, CAPS)
+    gateway.start(tmp_path / "gateway")
+    with contextlib.closing(UnixClient(tmp_path / "gateway")) as client:
+        client.request("POST", "/v1/a", b"{}")
+        answer = client.getresponse()
+        body = answer.read()
+    thread.join()
+    gateway.close()
+    model.listener.close()
+    assert answer.status == status, body
+    assert told in body
+    assert (SECRET.encode() in model.asked) == trusted

@@ -22,6 +22,7 @@ REACHES = ", which reaches the network"
         ({"tools": [{"type": "function", "name": "f"}, {"type": "mcp", "server_url": "u"}]}, f"{OWN_TOOL}mcp"),
         ({"tools": [{"type": "code_interpreter"}]}, f"{OWN_TOOL}code_interpreter"),
         ({"tools": [{"type": "namespace", "tools": [{"type": "web_search"}]}]}, f"{OWN_TOOL}web_search"),
+        ({"input": [{"type": "tool_search_output", "tools": [{"type": "mcp"}]}]}, f"{OWN_TOOL}mcp"),
         ({"tools": [{"google_search": {}}]}, f"{OWN_TOOL}None"),
         ({"tools": ["web_search"]}, f"{OWN_TOOL}web_search"),
         ({"tools": [{"type": ["function"]}]}, f"{OWN_TOOL}['function']"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,37 @@ def test_the_first_stage_that_broke_counts() -> None:
     )
     later = failure(three, {**changes, "php": "edited"}, knows)
     assert later == Failure("delivery", "ruby", "said: ruby needs the same change")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "changes", "words", "found"),
+    [
+        (
+            {"sentry-go": "resolved", "sentry-python": "unresolved", "sentry-ruby": "unresolved"},
+            {"sentry-go": "edited", "sentry-python": "untouched", "sentry-ruby": "untouched"},
+            "The target is sentry-go. Let me read sentry-python/tracing.py as a reference. Now I will add it to sentry-go.",
+            ("scope", "sentry-python"),
+        ),
+        (
+            {"sentry-native": "resolved", "sentry-godot": "unresolved"},
+            {"sentry-native": "edited", "sentry-godot": "untouched"},
+            "The call in sentry-godot/src/sdk.cpp is wrong and has to use the new function. First the native API.",
+            ("delivery", "sentry-godot"),
+        ),
+        (
+            {"sentry-php": "resolved", "sentry-laravel": "resolved", "sentry-symfony": "unresolved"},
+            dict.fromkeys(("sentry-php", "sentry-laravel", "sentry-symfony"), "edited"),
+            "All three accept the option now.",
+            ("post-edit", "sentry-symfony"),
+        ),
+    ],
+)
+def test_runs_like_the_papers_three_examples_have_its_classes(
+    outcomes: dict[str, str], changes: dict[str, Change], words: str, found: tuple[str, str]
+) -> None:
+    made = failure(outcomes, changes, said(words))
+    assert made is not None
+    assert (made.failure_class, made.target) == found
 
 
 def test_only_targets_that_are_not_resolved_are_looked_at() -> None:
@@ -168,8 +200,8 @@ def test_a_codex_trajectory_is_read() -> None:
 
 
 def test_a_claude_code_trajectory_is_read() -> None:
-    def says(*content: object) -> object:
-        return {"type": "assistant", "message": {"content": list(content)}}
+    def says(*content: object, number: str = "m1") -> object:
+        return {"type": "assistant", "message": {"id": number, "content": list(content)}}
 
     edit = {"type": "tool_use", "name": "Edit", "input": {"file_path": "/workspace/boxo/a.go"}}
     found = parse_trajectory(
@@ -178,11 +210,20 @@ def test_a_claude_code_trajectory_is_read() -> None:
             {"type": "user", "message": {"content": [{"type": "text", "text": "the prompt"}]}},
             says({"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "I will"}),
             says(edit, {"type": "tool_use", "name": "Read", "input": {"file_path": "/workspace/kubo/b.go"}}),
-            says({"type": "tool_use", "name": "TodoWrite", "input": {"todos": [{"content": "update kubo"}]}}),
+            says(
+                {"type": "tool_use", "name": "TodoWrite", "input": {"todos": [{"content": "update kubo"}]}}, number="m2"
+            ),
             {"type": "result", "result": "done"},
         )
     )
-    assert found == Trajectory(("/workspace/boxo/a.go",), ("hm", "I will", "update kubo", "done"))
+    assert found == Trajectory(("/workspace/boxo/a.go",), ("hm", "I will", "update kubo", "done"), requests=2)
+
+
+@pytest.mark.parametrize(
+    ("count", "found"), [(3, 3), (0, None), (True, None), ("3", None), (-1, None), (1 << 60, None)]
+)
+def test_an_agent_may_say_how_often_it_asked(count: object, found: int | None) -> None:
+    assert parse_trajectory(lines({"type": "requests", "count": count})).requests == found
 
 
 def test_any_other_agent_may_say_it_plainly(tmp_path: Path) -> None:
@@ -194,6 +235,10 @@ def test_any_other_agent_may_say_it_plainly(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         read_trajectory(tmp_path / "none")
     assert str(caught.value) == f"{tmp_path / 'none'}: cannot be read: No such file or directory"
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError) as caught:
+        read_trajectory(tmp_path / "pipe")
+    assert str(caught.value) == f"{tmp_path / 'pipe'}: expected a file, found something else"
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from packager.evaluate.grade import (
     classify,
     grade_target,
     grade_task,
+    how_ended,
 )
 from packager.evaluate.results import Results, Status
 from packager.evaluate.verdict import Verdict, format_verdict, parse_verdict
@@ -48,6 +49,17 @@ def test_whatever_is_not_passed_is_unresolved(name: str, status: Status) -> None
 def test_an_expected_test_that_is_not_reported_is_unresolved() -> None:
     grade = grade_target(EXPECTED, run(new=P, newer=P))
     assert (grade.outcome, grade.failing) == (Outcome.UNRESOLVED, ("old",))
+
+
+def test_each_failing_test_is_told_by_how_it_ended() -> None:
+    for statuses, expected in (
+        ({"new": F, "newer": S}, {"new": "failed", "newer": "skipped", "old": "absent"}),
+        ({**GREEN, "old": E}, {"old": "error"}),
+        ({**GREEN, "old::#2": P}, {"old": "passed"}),
+        (GREEN, {}),
+    ):
+        tested = run(**statuses)
+        assert how_ended(grade_target(EXPECTED, tested), tested) == expected
 
 
 def test_no_results_are_unresolved_with_their_reason() -> None:

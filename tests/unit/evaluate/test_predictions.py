@@ -231,3 +231,68 @@ def test_spans_cover_both_files_and_take_turns() -> None:
         (False, 5, 5, 5, 6),
     ]
     assert compare_lines([], []) == []
+
+
+def alone(only: str, **more: object) -> dict[str, object]:
+    return {"instance_id": "t", "only": only, "patches": {only: new("x")}, **more}
+
+
+def test_a_line_may_be_of_an_independent_run(tmp_path: Path) -> None:
+    lines = [alone("greet", requests=4, trajectory="a.jsonl"), alone("caller"), {"instance_id": "t", "model_patch": ""}]
+    found = read_predictions(jsonl(tmp_path, *lines))
+    assert found.of("t", TARGETS, only="greet") == {"greet": Patch(new("x").encode())}
+    assert found.of("t", TARGETS) == dict.fromkeys(TARGETS, Patch(b"", strip=2))
+    prediction = found.find("t", only="greet")
+    assert prediction is not None
+    assert (prediction.requests, prediction.trajectory) == (4, tmp_path / "a.jsonl")
+
+
+def test_an_independent_run_changes_one_target(tmp_path: Path) -> None:
+    both = "".join(new(f"{name}/x") for name in TARGETS)
+    path = jsonl(tmp_path, {"instance_id": "t", "only": "greet", "model_patch": both})
+    with pytest.raises(InputError) as caught:
+        read_predictions(path).of("t", TARGETS, only="greet")
+    assert str(caught.value) == (
+        "task t: a patch for 'caller', which stands at gold while greet is judged\n"
+        "hint: an independent run changes one target; leave --only out to judge a joint one"
+    )
+    with pytest.raises(InputError) as caught:
+        read_predictions(jsonl(tmp_path, {"instance_id": "t", "patches": {}})).of("t", ["greet", "x"], only="y")
+    assert str(caught.value) == "task t: 'y' is no target\nhint: targets: greet, x"
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ([alone("greet"), alone("greet")], "2: t: a second prediction, first at line 1"),
+        ([alone("greet", requests=1.5)], "1: t: expected a whole number, or null, as requests"),
+        ([alone("greet", requests=True)], "1: t: expected a whole number, or null, as requests"),
+        ([alone("greet", trajectory=["x"])], "1: t: expected the path of a file as trajectory"),
+        (
+            [alone("greet", trajectory="../x")],
+            "1: t: trajectory: expected a plain path inside the tree, found '../x'",
+        ),
+        ([{"instance_id": "t", "only": 1, "model_patch": ""}], "1: t: expected text in only"),
+        ([{"instance_id": "\ud800", "model_patch": ""}], "1: '\\ud800': expected names that can be written as UTF-8"),
+    ],
+)
+def test_lines_of_independent_runs_that_cannot_be_are_refused(
+    tmp_path: Path, lines: list[object], problem: str
+) -> None:
+    path = jsonl(tmp_path, *lines)
+    with pytest.raises(InputError) as caught:
+        read_predictions(path)
+    assert str(caught.value).splitlines()[1:] == [f"{path}:{problem}"]
+
+
+def test_what_stands_under_another_id_of_a_task_is_its_own(tmp_path: Path) -> None:
+    lines: list[dict[str, object]] = [
+        {"instance_id": "org_case_1", "model_patch": "", "model_name_or_path": "m"},
+        {**alone("greet"), "instance_id": "c1"},
+    ]
+    found = read_predictions(jsonl(tmp_path, *lines)).known_as("t", ("c1", "org_case_1"))
+    assert (set(found.by_task), set(found.alone)) == ({"t"}, {("t", "greet")})
+    twice = read_predictions(jsonl(tmp_path, lines[0], {**lines[0], "instance_id": "c1"}))
+    with pytest.raises(InputError) as caught:
+        twice.known_as("t", ("c1", "org_case_1"))
+    assert str(caught.value) == "t: two predictions for one task, under different ids of it"

@@ -55,11 +55,18 @@ def test_ids_that_differ_are_named_with_where_they_are_now() -> None:
         ("Class::method::#2", "Class::method"),
         ("a/b.rb::Spec::does it", "./a/b.rb::Spec::does it"),
         ("profile::transport_tests", "<command>"),
+        ("TAP::a height may say that it is in metres", "a height may say that it is in metres"),
     ],
 )
 def test_other_spellings_are_recognised(theirs: str, ours: str) -> None:
     found = compare_released(ReleasedLists((theirs,), ()), ExpectedCases((ours,)))
     assert (found.equal, found.respelled) == (True, {theirs: ours})
+
+
+def test_whole_titles_go_before_their_ends() -> None:
+    ours = ("a height is in metres", "a record is in metres")
+    found = compare_released(ReleasedLists(tuple(f"TAP::{one}" for one in ours), ()), ExpectedCases(ours))
+    assert (found.equal, len(found.respelled)) == (True, 2)
 
 
 def test_what_fits_two_ids_is_not_guessed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -38,6 +39,7 @@ def test_a_record_says_only_what_it_knows_and_four_things_always() -> None:
 
 def test_a_record_is_read_back_as_it_was_written() -> None:
     assert parse_run(json.loads(json.dumps(FULL.plain()))) == FULL
+    assert pickle.loads(pickle.dumps(FULL)) == FULL  # noqa: S301 - our own
     assert set(FULL.plain()) == {
         *("mode", "targets", "agent", "requests", "model", "kind", "agent_ms", "ended", "trajectory"),
         *("changes", "strays", "failure", "details"),
@@ -84,11 +86,16 @@ def test_a_record_cannot_be_made_wrong_either() -> None:
 
 def test_a_verdict_carries_the_record_and_its_digest_does_not_cover_it() -> None:
     verdict = made_up("one", {"a": "resolved", "b": "unresolved"})
-    told = replace(verdict, run=RunRecord(targets=("a", "b"), agent="codex", requests=3), logs={"b": "end\n"})
+    told = replace(
+        verdict,
+        run=RunRecord(targets=("a", "b"), agent="codex", requests=3),
+        logs={"b": "end\n"},
+        ended={"b": {"t": "absent"}},
+    )
     assert parse_verdict(format_verdict(told)) == told
     assert (told.digest, told.document()["run"]["agent"]) == (verdict.digest, "codex")
     assert "run" not in verdict.document()
-    assert "logs" not in verdict.document()
+    assert not {"logs", "ended"} & set(verdict.document())
 
 
 def test_a_verdict_with_the_others_at_gold_says_so_under_its_digest() -> None:
@@ -111,3 +118,13 @@ def test_a_verdict_and_its_record_agree(changed: dict[str, Any], problem: str) -
     with pytest.raises(InputError) as caught:
         replace(made_up("one", {"b": "resolved"}), **changed)
     assert str(caught.value) == problem
+
+
+def test_text_that_cannot_be_written_is_replaced() -> None:
+    failure = Failure("scope", "a\ud800", "\udfff")
+    record = RunRecord(model="m\ud800", strays=("\udc80",), details={"\ud800": "\ud800"}, failure=failure)
+    verdict = replace(made_up("one", {"a": "unresolved"}), run=record)
+    read = parse_verdict(format_verdict(verdict)).run
+    assert read is not None
+    assert (read.model, read.strays, dict(read.details)) == ("m\ufffd", ("\ufffd",), {"\ufffd": "\ufffd"})
+    assert read.failure == Failure("scope", "a\ufffd", "\ufffd")

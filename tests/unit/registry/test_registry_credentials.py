@@ -51,6 +51,20 @@ def test_home_is_searched_without_docker_config(folder: Path) -> None:
     assert find_credentials(HOST, {"HOME": str(folder)}) == Credentials("me", "pass:word")
 
 
+def test_podmans_file_is_looked_into_after_dockers(folder: Path) -> None:
+    place = folder / "containers"
+    place.mkdir()
+    scoped = {f"{HOST}/some": {"auth": encode("some:one")}}
+    (place / "auth.json").write_text(json.dumps({"auths": {**scoped, HOST: {"auth": encode("pod:man")}}}))
+    here = {"XDG_RUNTIME_DIR": str(folder)}
+    assert find_credentials(HOST, here) == Credentials("pod", "man")
+    assert find_credentials(HOST, {**here, **write(folder, {"auths": {}})}) == Credentials("pod", "man")
+    docker = write(folder, {"auths": {HOST: {"auth": encode("doc:ker")}}})
+    assert find_credentials(HOST, {**here, **docker}) == Credentials("doc", "ker")
+    (folder / "named.json").write_text(json.dumps({"auths": scoped}))
+    assert find_credentials(HOST, {**here, "REGISTRY_AUTH_FILE": str(folder / "named.json")}) is None
+
+
 @pytest.mark.parametrize(
     ("entry", "expected"),
     [

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
+from packager.base.canonical import format_canonical
 from packager.base.digests import digest_of
 from packager.base.errors import PackError
 from packager.cli.main import cli
@@ -171,7 +172,7 @@ def test_the_rows_are_exact(tmp_path: Path) -> None:
     )
     verdict = made_up("one", {"a": "resolved", "b": "unresolved"}, failing=("x, y", '"z"\n'))
     place(tmp_path / "m", alone("a", "timeout", of=("a", "b")), "one.a.json")
-    write_run(tmp_path / "m", verdict, record=record)
+    write_run(tmp_path / "m", replace(verdict, ended={"b": {"x, y": "absent"}}), record=record)
     runs = read_runs([tmp_path])
     image = verdict.image
     parted = runs[0].parts[0].verdict.digest
@@ -187,7 +188,11 @@ def test_the_rows_are_exact(tmp_path: Path) -> None:
     )
     rows = [json.loads(line) for line in format_json_lines(runs).splitlines()]
     assert [set(row) for row in rows] == [{*COLUMNS, "failing_tests"}] * 4
-    assert (rows[3]["failing_tests"], rows[3]["model"], rows[3]["requests"]) == (["x, y", '"z"\n'], "=m", 3)
+    assert (rows[3]["failing_tests"], rows[3]["model"], rows[3]["requests"]) == (
+        {"x, y": "absent", '"z"\n': None},
+        "=m",
+        3,
+    )
     assert (rows[1]["seconds"], rows[1]["kind"], rows[0]["seconds"]) == (None, None, 1.5)
 
 
@@ -207,6 +212,28 @@ def test_nothing_hostile_in_a_record_or_a_note_becomes_markup(tmp_path: Path) ->
     [run] = page_data(page)["runs"]
     assert run["failure"] == [EVIL, EVIL]
     assert run["targets"]["a"]["said"][EVIL] == EVIL
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("at_gold", [1]), ("at_gold", "b"), ("failing", [1]), ("ended", []), ("ended", {"a": ["t"]}), ("logs", "x")],
+)
+def test_a_verdict_of_other_shapes_is_refused_even_if_its_digest_is_right(
+    tmp_path: Path, key: str, value: object
+) -> None:
+    path = write_run(tmp_path / "m", made_up("one", {"a": "unresolved"}))
+    plain = json.loads(path.read_bytes())
+    place_of_key = {"at_gold": plain["bound"], "failing": plain["bound"]["targets"]["a"]}
+    place_of_key.get(key, plain)[key] = value
+    plain["digest"] = digest_of(format_canonical(plain["bound"]))
+    path.write_text(json.dumps(plain))
+    assert refusal(tmp_path).startswith(("m/one.json: not a verdict", "m/one.json: expected exactly the keys"))
+
+
+def test_only_the_two_kinds_make_groups(tmp_path: Path) -> None:
+    write_run(tmp_path / "m", made_up("one", {"a": "resolved", "b": "resolved"}), kind="2 targets")
+    [row] = summarise(read_runs([tmp_path])).configurations
+    assert {name: share.judged for name, share in row.groups.items()} == {"2 targets": 1}
 
 
 def test_a_page_over_very_much_stays_small() -> None:

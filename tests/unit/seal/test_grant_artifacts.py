@@ -8,6 +8,7 @@ from packager.base.digests import digest_of
 from packager.base.errors import TrustError, WorldError
 from packager.oci.descriptor import Descriptor
 from packager.oci.manifest import MEDIA_MANIFEST, parse_manifest
+from packager.seal.age_writer import write_age
 from packager.seal.grants import GRANT_LAYER_TYPE, GRANT_TYPE, open_grants, put_grant
 from packager.seal.identities import RootSecret, create_evaluator_key, make_grant, task_identity
 from packager.store.store import Store
@@ -15,7 +16,8 @@ from packager.store.store import Store
 if TYPE_CHECKING:
     from pathlib import Path
 
-TASK_KEY, _ = task_identity(RootSecret(bytes(range(32))), "suite", "task")
+TASK_KEY, TASK_RECIPIENT = task_identity(RootSecret(bytes(range(32))), "suite", "task")
+SEALED = b"".join(write_age(b"sealed", [TASK_RECIPIENT], secret=bytes(32), context="a test"))
 OURS, OUR_RECIPIENT = create_evaluator_key()
 THEIRS, THEIR_RECIPIENT = create_evaluator_key()
 HINT = (
@@ -45,19 +47,22 @@ def test_a_grant_is_an_artifact_that_refers_to_the_image(store: Store, subject: 
 
 def refusal(store: Store, grants: list[Descriptor]) -> str:
     with pytest.raises(TrustError) as caught:
-        open_grants(store, grants, OURS)
+        open_grants(store, grants, OURS, SEALED)
     return str(caught.value)
 
 
-def test_every_grant_that_opens_gives_its_key_whatever_else_hangs_on_the_image(
+def test_the_grant_that_fits_the_seal_gives_its_key_whatever_else_hangs_on_the_image(
     store: Store, subject: Descriptor
 ) -> None:
     other, _ = task_identity(RootSecret(bytes(range(32))), "suite", "other")
     foreign = put_grant(store, subject, make_grant(TASK_KEY, [THEIR_RECIPIENT]))
     damaged = put_grant(store, subject, b"no age file")
     gone = Descriptor(MEDIA_MANIFEST, digest_of(b"gone"), 4)
-    ours = [put_grant(store, subject, make_grant(key, [OUR_RECIPIENT])) for key in (TASK_KEY, other)]
-    assert open_grants(store, [foreign, damaged, gone, *ours], OURS).split() == [TASK_KEY, other]
+    ours = [put_grant(store, subject, make_grant(key, [OUR_RECIPIENT])) for key in (other, TASK_KEY)]
+    assert open_grants(store, [foreign, damaged, gone, *ours], OURS, SEALED) == TASK_KEY
+    assert refusal(store, [foreign, ours[0]]) == (
+        "1 grants open with the evaluator's key, but hold no key of this image's seal" + HINT
+    )
 
 
 def test_an_image_without_grants_says_so(store: Store) -> None:

@@ -8,8 +8,10 @@ import pytest
 
 from packager.base.errors import TrustError
 from packager.oci.descriptor import Descriptor, describe
+from packager.seal.age_writer import write_age
 from packager.seal.grants import open_grants, put_grant
 from packager.seal.identities import create_evaluator_key, make_grant
+from packager.seal.keys import recipient_of
 from packager.store.store import Store
 from tests.support.sealed_images import ROOT
 
@@ -23,7 +25,11 @@ HINT = (
 )
 
 
-def test_every_grant_that_opens_is_used_and_bad_ones_are_passed_over(tmp_path: Path) -> None:
+def sealed_for(identity: str) -> bytes:
+    return b"".join(write_age(b"sealed", [recipient_of(identity)], secret=bytes(32), context="a test"))
+
+
+def test_grants_are_tried_until_one_fits_and_bad_ones_are_passed_over(tmp_path: Path) -> None:
     store = Store(tmp_path)
     (mine, me), (_, other) = create_evaluator_key(), create_evaluator_key()
     tasks = [create_evaluator_key()[0] for _ in range(3)]
@@ -35,15 +41,15 @@ def test_every_grant_that_opens_is_used_and_bad_ones_are_passed_over(tmp_path: P
         gone,
         put_grant(store, SUBJECT, make_grant(tasks[2], [other, me])),
     ]
-    assert open_grants(store, grants, mine) == f"{tasks[1]}\n{tasks[2]}"
+    assert [open_grants(store, grants, mine, sealed_for(task)) for task in tasks[1:]] == tasks[1:]
     with pytest.raises(TrustError) as caught:
-        open_grants(store, [grants[3], grants[1]], mine)
+        open_grants(store, [grants[3], grants[1]], mine, sealed_for(tasks[0]))
     assert str(caught.value) == (
         "none of the 2 grants of this image opens with the evaluator's key; 1 of them are damaged, first: "
         f"{gone.digest}: the blob is not in the store{HINT}"
     )
     with pytest.raises(TrustError) as caught:
-        open_grants(store, [], mine)
+        open_grants(store, [], mine, b"")
     assert str(caught.value) == f"the image comes without any grant: nobody was given its key{HINT}"
 
 

@@ -14,7 +14,7 @@ from packager.base.digests import hex_of
 from packager.base.errors import IntegrityError
 from packager.trust.checks import Check, is_verified
 from packager.trust.layers import Measured, measure_layer
-from packager.trust.marks import MIN_AGE_NS, Memory
+from packager.trust.marks import MIN_AGE_NS, SCHEMA, Memory
 from packager.trust.verify import verify_again, verify_image
 from tests.support.sealed_images import KEY, SealedImage, build_image
 
@@ -139,7 +139,7 @@ def test_a_forged_mark_deceives_only_those_who_ask_for_it(image: SealedImage) ->
     status = file_of(image, image.manifest.layers[0]).stat()
     file = [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
     wrong = f"sha256:{'0' * 64}"
-    forged = {"schema": "wideswe-mark/1", "diff_id": wrong, "diff_size": 1, "file": file}
+    forged = {"schema": SCHEMA, "diff_id": wrong, "diff_size": 1, "file": file}
     for mark in marks_of(image):
         mark.write_bytes(format_canonical(forged))
     layer = image.manifest.layers[0]

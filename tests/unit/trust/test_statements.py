@@ -114,6 +114,16 @@ def test_the_bill_is_the_shape_of_spdx_2_3(locked: tuple[Lock, dict[str, str]]) 
         assert all(len(row["checksumValue"]) == 64 for row in package.get("checksums", ()))
 
 
+def test_what_artifacts_declare_is_declared_and_nothing_is_concluded(locked: tuple[Lock, dict[str, str]]) -> None:
+    lock, urls = locked
+    one, other = [blob for blob in lock.blobs() if blob.alias == "debian"][:2]
+    bill = make_sbom(lock, IMAGE, repositories=urls, licences={one.digest: "GPL-2.0-or-later"})
+    found = {package["packageFileName"]: package for package in bill["packages"] if "packageFileName" in package}
+    assert found[f"debian/{one.key}"]["licenseDeclared"] == "GPL-2.0-or-later"
+    assert found[f"debian/{other.key}"]["licenseDeclared"] == "NOASSERTION"
+    assert {package["licenseConcluded"] for package in bill["packages"]} == {"NOASSERTION"}
+
+
 def test_a_go_module_is_its_archive_and_a_debian_package_has_its_version() -> None:
     lock, urls = read(ROOT / "lockfiles" / "sentry-trace-001.linux-amd64.lock.json")
     packages = {package["name"]: package for package in make_sbom(lock, IMAGE, repositories=urls)["packages"]}

@@ -170,6 +170,16 @@ def test_a_flipped_byte_is_a_no_with_its_own_reason(image: SealedImage, kind: st
     assert reason.startswith(where + damaged(image, descriptor.digest))
 
 
+@pytest.mark.parametrize("place", [0, 124, 512, -1])
+def test_a_flipped_byte_of_a_plain_tar_is_called_that_and_no_strange_tar(tmp_path: Path, place: int) -> None:
+    image = build_image(tmp_path / "store", compression="none")
+    first = image.manifest.layers[0].digest
+    image.flipped(first, place)
+    said, reason = no(verify(image))
+    assert said == "layer 1 of 2"
+    assert reason.startswith(damaged(image, first))
+
+
 @pytest.mark.parametrize("kind", FLIPS)
 def test_a_missing_blob_is_a_no(image: SealedImage, kind: str) -> None:
     find, name, where = FLIPS[kind]
