@@ -19,10 +19,14 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 _DISK = (*_FULL, errno.EROFS, errno.EIO, errno.EFBIG)
 
 
+def space_hint(error: OSError) -> str | None:
+    """Return what helps where the disk is full, or None for other trouble."""
+    return NO_SPACE_HINT if error.errno in _FULL else None
+
+
 def disk_error(error: OSError, where: str) -> WorldError:
     """Return an OSError of the disk as a WorldError that says where."""
-    hint = NO_SPACE_HINT if error.errno in _FULL else None
-    return WorldError(f"the disk says: {error.strerror}", where=where, hint=hint)
+    return WorldError(f"the disk says: {error.strerror}", where=where, hint=space_hint(error))
 
 
 @contextlib.contextmanager
@@ -53,7 +57,8 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o644) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         _write(path, data, mode)
     except OSError as error:
-        raise WorldError(f"cannot be written: {error.strerror}", where=str(path)) from error
+        reason = f"cannot be written: {error.strerror}"
+        raise WorldError(reason, where=str(path), hint=space_hint(error)) from error
 
 
 def _write(path: Path, data: bytes, mode: int) -> None:

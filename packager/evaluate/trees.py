@@ -10,6 +10,7 @@ import stat
 from typing import TYPE_CHECKING, Protocol, Self
 
 from packager.base.errors import InputError, WorldError
+from packager.base.files import space_hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,7 +115,8 @@ class DirectoryTree:
                 _remove(parent, name)
                 _create(parent, name, content, kind)
             except OSError as error:
-                raise WorldError(f"cannot be written: {error.strerror}", where=shown(path)) from error
+                reason = f"cannot be written: {error.strerror}"
+                raise WorldError(reason, where=shown(path), hint=space_hint(error)) from error
 
     def delete(self, path: bytes) -> None:
         """Remove the file at `path`, and its parents as far as that leaves them empty."""

@@ -11,25 +11,28 @@ Exit codes: 0 resolved, 1 not, 6 it could not be found out.
 
 from __future__ import annotations
 
+import importlib
 import os
 import secrets
 import sys
 import tempfile
 import zipfile
 from dataclasses import dataclass, field
+from importlib.machinery import BuiltinImporter, FrozenImporter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from packager.base.canonical import format_readable
 from packager.base.errors import InputError, PackError, TrustError
-from packager.base.processes import Surroundings, run
-from packager.evaluate.capture import capture_patch
+from packager.base.processes import Surroundings, run, run_ok
+from packager.evaluate.capture import capture_target
 from packager.evaluate.controls import plant_all
 from packager.evaluate.expected import parse_expected
 from packager.evaluate.grade import Outcome, grade_target, grade_task
 from packager.evaluate.guards import derive_guards
 from packager.evaluate.predictions import Patch, Prediction, Predictions
 from packager.evaluate.profile import parse_profile
+from packager.evaluate.results import End, TargetRun
 from packager.evaluate.run import Control, Session
 from packager.evaluate.workspace import Workspace
 from packager.export.in_place import WORKSPACE, InPlaceEngine, InPlaceTree, stand_apart
@@ -46,6 +49,12 @@ if TYPE_CHECKING:
 KEY_VARIABLE = "WIDESWE_TASK_KEY"
 SEAL_MEMBER = "seal.tar"
 _UNKNOWN = 6
+_COLLECTED_BYTES = 8 << 30
+_LATER = (
+    "shutil",
+    *(f"encodings.{name}" for name in ("ascii", "cp1252", "idna", "latin_1", "utf_8", "utf_16", "utf_32")),
+)
+"""What functions of ours and Python's own import when they run."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +78,27 @@ class Settings:
 def main(plain: Mapping[str, Any]) -> int:
     """Run with the settings of this file; what goes wrong is told on standard error."""
     stand_apart()
+    settle_imports(sys.argv[0])
     settings = Settings(**plain)
     modes = {"harbor": _harbor, "solve": _solve, "swebench": _swebench}
     try:
         with tempfile.TemporaryDirectory(prefix="wideswe-") as scratch:
             return modes[settings.mode](settings, Path(scratch))
-    except PackError as error:
+    except (PackError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return _UNKNOWN
+
+
+def settle_imports(scorer: str) -> None:
+    """Import all that may be needed, then nothing any more: tests may change the files that modules come from."""
+    with zipfile.ZipFile(scorer) as own:
+        inner = [name for name in own.namelist() if name.startswith("packager/") and name.endswith(".py")]
+    names = [name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in inner]
+    for name in (*names, *_LATER):
+        importlib.import_module(name)
+    sys.meta_path[:] = [BuiltinImporter, FrozenImporter]  # what is inside Python itself
+    for place in (sys.path, sys.path_hooks, sys.path_importer_cache):
+        place.clear()
 
 
 def _harbor(settings: Settings, scratch: Path) -> int:
@@ -85,16 +107,25 @@ def _harbor(settings: Settings, scratch: Path) -> int:
     rewards = Path(settings.rewards)
     rewards.mkdir(parents=True, exist_ok=True)
     for name in ("reward.json", "reward.txt"):
-        (rewards / name).unlink(missing_ok=True)
+        _replace(rewards / name, None)
     grade = _judge(settings, contents, _captured(settings, contents, scratch), scratch)
-    (rewards / "wideswe.json").write_bytes(format_readable(describe(grade)))
+    _replace(rewards / "wideswe.json", format_readable(describe(grade)))
     if grade.outcome is Outcome.INFRA:
         sys.stderr.write(f"{grade.reason}\n")
         return _UNKNOWN
     scores = {name: int(one.outcome is Outcome.RESOLVED) for name, one in grade.targets.items()}
     resolved = int(grade.outcome is Outcome.RESOLVED)
-    (rewards / "reward.json").write_bytes(format_readable({**scores, "reward": resolved}))
+    _replace(rewards / "reward.txt", None)
+    _replace(rewards / "reward.json", format_readable({**scores, "reward": resolved}))
     return 1 - resolved
+
+
+def _replace(path: Path, data: bytes | None) -> None:
+    """Write a file, or none, where tests may have left anything: a folder, a link, a pipe."""
+    run_ok(["rm", "-rf", "--", str(path)])
+    if data is not None:
+        with path.open("xb") as stream:
+            stream.write(data)
 
 
 def _solve(settings: Settings, scratch: Path) -> int:
@@ -144,19 +175,23 @@ def _captured(settings: Settings, contents: SealContents, scratch: Path) -> dict
     if not collected.is_file():
         return dict.fromkeys(names)
     unpacked.mkdir()
-    refusal = ""
     try:
         with collected.open("rb") as stream:
-            unpack_layer(stream, unpacked, overlay_whiteouts=False)
+            unpack_layer(stream, unpacked, overlay_whiteouts=False, limit=_COLLECTED_BYTES)
     except PackError as error:
-        refusal = error.reason
+        return {name: _refused(error) for name in names}
     found: dict[str, Patch | None] = {}
     for name in names:
-        (unpacked / name).mkdir(exist_ok=True)
-        found[name] = Patch(f"cannot be read: {refusal}".encode()) if refusal else None
-        if not refusal:
-            found[name] = Patch(capture_patch(Path(settings.root) / WORKSPACE / name, unpacked / name, name))
+        try:
+            found[name] = Patch(capture_target(Path(settings.root) / WORKSPACE, unpacked, name))
+        except PackError as error:
+            found[name] = _refused(error)
     return found
+
+
+def _refused(error: PackError) -> Patch:
+    """Return what is no patch, so that the target is judged as one whose patch does not apply."""
+    return Patch(f"what was left cannot be read: {error.reason!r}".encode(errors="replace"))
 
 
 def _taken_back(settings: Settings, names: Sequence[str]) -> dict[str, Patch]:
@@ -194,8 +229,13 @@ def _judge(settings: Settings, contents: SealContents, patches: Mapping[str, Pat
         guards=derive_guards(profile, contents.gold),
         control=Control(word, controlled),
     )
-    tested = session.run(patches, only=settings.alone)
-    return grade_task({name: grade_target(expected[name], one.run) for name, one in tested.items()})
+    try:
+        runs = {name: one.run for name, one in session.run(patches, only=settings.alone).items()}
+    except InputError as error:  # what the patch made of the checkouts cannot even be looked at
+        runs = dict.fromkeys(
+            [settings.alone] if settings.alone else every, TargetRun(End.PATCH_REFUSED, reason=error.reason)
+        )
+    return grade_task({name: grade_target(expected[name], one) for name, one in runs.items()})
 
 
 def describe(grade: TaskGrade) -> dict[str, Any]:

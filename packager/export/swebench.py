@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from packager.base.canonical import format_readable
 from packager.base.errors import InputError
+from packager.evaluate.binary_patch import format_binary_hunk
 from packager.evaluate.capture import FileState, format_change
 from packager.evaluate.expected import parse_expected
 from packager.evaluate.patch_format import parse_patch
@@ -157,7 +158,7 @@ def _gold(patch: bytes, name: str, prefix: bytes, base: Tree, solved: Tree) -> b
     parts = []
     for path in sorted(touched):
         place = name.encode() + b"/" + path
-        parts.append(format_change(prefix + path, _look(base, place), _look(solved, place)))
+        parts.append(_reversible(prefix + path, _look(base, place), _look(solved, place)))
     return b"".join(parts)
 
 
@@ -167,8 +168,15 @@ def _tests(hidden: HiddenFiles, name: str, prefix: bytes, base: Tree) -> bytes:
     for text, (mode, data) in sorted(hidden.items()):
         path = text.encode("utf-8", "surrogateescape")
         kind = Kind.SYMLINK if mode == _SYMLINK else Kind.PROGRAM if mode & 0o100 else Kind.FILE
-        parts.append(format_change(prefix + path, _look(base, name.encode() + b"/" + path), FileState(kind, data)))
+        parts.append(_reversible(prefix + path, _look(base, name.encode() + b"/" + path), FileState(kind, data)))
     return b"".join(parts)
+
+
+def _reversible(path: bytes, old: FileState | None, new: FileState | None) -> bytes:
+    """Return a file patch that git can take back, too: a binary one says what was there before."""
+    written = format_change(path, old, new)
+    is_binary = b"\nGIT binary patch\nliteral " in written
+    return written + format_binary_hunk(old.content if old else b"") if is_binary else written
 
 
 def _look(files: Tree, path: bytes) -> FileState | None:

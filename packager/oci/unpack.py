@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Self, TypeVar
 
 from packager.base.digests import BLOCK_BYTES
 from packager.base.errors import InputError, IntegrityError, WorldError
+from packager.base.files import space_hint
 from packager.oci.capability import ATTRIBUTE
 from packager.oci.entries import SOURCE_DATE_EPOCH, Entry, Kind, show_path
 from packager.oci.tar_reader import EntryReader, read_tar
@@ -330,4 +331,4 @@ def _bad_link(entry: Entry) -> InputError:
 
 
 def _trouble(error: OSError, path: bytes) -> WorldError:
-    return WorldError(f"cannot be unpacked: {error.strerror}", where=show_path(path))
+    return WorldError(f"cannot be unpacked: {error.strerror}", where=show_path(path), hint=space_hint(error))

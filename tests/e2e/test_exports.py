@@ -1,6 +1,6 @@
 """Exports of the shipped task: what is in them, who may make them, and what their scorer says of right and wrong answers.
 
-The scorer runs in the image as a harness's container would run it; the harnesses themselves: tests/interop.
+The scorer runs in the image as a harness's container would run it; the harnesses themselves: test_harnesses.py.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def collected(author: Party, exported: Path, patches: Mapping[str, bytes], scrip
         done = container.call(f"cd /workspace; {script}")
         assert done.exit_code == 0, done.stderr
         done = container.call(json.loads(line.partition(" = ")[2]))
-        assert (done.exit_code, done.stderr) == (0, b"")
+        assert done.exit_code == 0, done.stderr
         return (container.root / "logs/artifacts/wideswe/workspace.tar").read_bytes()
 
 
@@ -203,6 +203,45 @@ def test_harbor_without_anything_to_judge(exported: Path, container: InImage, wo
     assert rewards == UNRESOLVED
     told = json.loads((container.root / "logs/verifier/wideswe.json").read_bytes())
     assert {one["outcome"] for one in told["targets"].values()} == {outcome}
+
+
+WRECK = """
+system(q{mkdir -p /logs/verifier/reward.txt; echo '{"reward": 1}' > /tmp/won;
+ln -sf /tmp/won /logs/verifier/wideswe.json; ln -sf /tmp/won /logs/verifier/reward.json;
+for f in /tests/score.pyz /usr/lib/python3.11/shutil.py /usr/lib/python3.11/encodings/*.py; do
+echo 'raise SystemExit(0)' > $f; done;
+setsid sh -c 'while sleep 0.05; do cp /tmp/won /logs/verifier/reward.json; done' >/dev/null 2>&1 &});
+"""
+
+
+def test_harbor_what_tests_wreck_behind_the_scorer_is_worth_nothing(
+    author: Party, exported: Path, container: InImage
+) -> None:
+    module = (container.root / "workspace/gauge/lib/Gauge.pm").read_text()
+    wrecked = f"cat > gauge/lib/Gauge.pm <<'END'\nBEGIN {{{WRECK}}}\n{module}\nEND"
+    container.put(WORK, collected(author, exported, {}, wrecked))
+    done, rewards = harbor(exported, container)
+    assert (container.root / "tmp/won").exists()
+    assert (done.exit_code, rewards) == (1, UNRESOLVED), done.stderr
+    assert not (container.root / "logs/verifier/reward.json").is_symlink()
+    assert json.loads((container.root / "tmp/won").read_bytes()) == {"reward": 1}
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "rm -rf gauge tidewatch; ln -s /etc gauge",
+        "rm -rf gauge tidewatch; echo x > gauge; mkdir -p tidewatch; cd tidewatch; ln -s ../../../../../etc/passwd .GIT",
+        "mkdir gauge/.GIT; echo x > gauge/.GIT/config; cd tidewatch; for n in $(seq 300); do mkdir d; cd d; done; >x",
+    ],
+    ids=["a link, and nothing", "a file, and a name of .git", "another name of .git, and too deep"],
+)
+def test_harbor_what_cannot_be_read_is_unresolved_and_no_trouble_of_ours(
+    author: Party, exported: Path, container: InImage, script: str
+) -> None:
+    container.put(WORK, collected(author, exported, {}, script))
+    done, rewards = harbor(exported, container)
+    assert (done.exit_code, rewards) == (1, UNRESOLVED), done.stderr
 
 
 def test_harbor_without_the_right_key_has_no_reward_at_all(exported: Path, container: InImage) -> None:

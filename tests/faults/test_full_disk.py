@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import subprocess
 from typing import TYPE_CHECKING
@@ -11,9 +12,12 @@ import pytest
 
 from packager.base.digests import digest_of_file
 from packager.base.errors import WorldError
+from packager.base.files import write_atomic
 from packager.base.processes import find_program
 from packager.oci.entries import file_entry
 from packager.oci.layer import write_layer
+from packager.oci.tar_writer import write_tar
+from packager.oci.unpack import unpack_layer
 from packager.sandbox.namespaces import may_mount
 from packager.store.store import Store
 
@@ -117,6 +121,21 @@ def test_a_disk_that_fills_up_at_any_write_leaves_nothing_half(disk: Path, tmp_p
         expect_whole(root)
         subprocess.run(["rm", "-rf", str(root)], check=True)
     assert set(said) == {"the disk says: No space left on device"}, said
+
+
+def test_a_layer_or_a_file_for_which_there_is_no_room_says_what_helps(disk: Path) -> None:
+    tar = io.BytesIO()
+    write_tar(ENTRIES, tar.write)
+    tar.seek(0)
+    (disk / "tree").mkdir()
+    with only(disk, 300 << 10):
+        with pytest.raises(WorldError) as unpacked:
+            unpack_layer(tar, disk / "tree", overlay_whiteouts=False)
+        with pytest.raises(WorldError) as written:
+            write_atomic(disk / "file", BIG)
+    hint = "hint: make space (wideswe-pack gc may help); then the same command continues"
+    assert str(unpacked.value) == f"big: cannot be unpacked: No space left on device\n{hint}"
+    assert str(written.value) == f"{disk}/file: cannot be written: No space left on device\n{hint}"
 
 
 def test_a_disk_without_inodes_leaves_nothing_half(tmp_path: Path) -> None:

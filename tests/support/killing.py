@@ -53,6 +53,11 @@ class Place:
     root: Path = REPOSITORY
     inputs: Path | None = None
     env: dict[str, str] = field(default_factory=dict)
+    task: str = TASK
+
+    def build(self) -> Ran:
+        """Build the task to the end."""
+        return self.run("build", "--task", self.task)
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start the command line in a process group of its own."""

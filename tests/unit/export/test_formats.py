@@ -169,6 +169,9 @@ def test_an_inspect_task_has_a_sample_and_a_compose_file_for_each_task() -> None
     } == {
         "wideswe",
         "wideswe_pack",
+        "ask",
+        "expect",
+        "unreadable",
         "sealed_gold",
         "no_answer",
         "verdict",
