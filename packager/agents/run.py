@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING
 
 from packager.agents.adapter import STDOUT
 from packager.agents.gateway import Gateway
+from packager.base.digests import digest_of_file
 from packager.base.errors import InputError, WorldError
 from packager.base.log import Log
 from packager.base.processes import find_program
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from packager.agents.adapter import Adapter
     from packager.agents.credential import Credential
     from packager.agents.tally import Counts
+    from packager.base.digests import Digest
     from packager.evaluate.predictions import Patch
     from packager.sandbox.engine import Ended, Engine, Tree
 
@@ -92,6 +94,8 @@ class AgentRun:
     strays: tuple[str, ...] = ()
     trouble: str = ""
     """Why nothing of this judges the agent: trouble of the machine or of the model endpoint; mostly nothing."""
+    tools: Mapping[str, Digest] = field(default_factory=dict)
+    """What the tools that are files were: programs of agents change from one day to the next."""
 
 
 def run_agent(view: View, adapter: Adapter, given: Assignment, credential: Credential | None, into: Path) -> AgentRun:
@@ -102,6 +106,7 @@ def run_agent(view: View, adapter: Adapter, given: Assignment, credential: Crede
         tree = held.enter_context(view.engine.open_tree(layers, scratch=scratch))
         _check_workspace(tree, (*given.targets, *given.others))
         (scratch / "prompt.md").write_bytes(given.told)
+        tools = {name: digest_of_file(path) for name, path in _tools(adapter).items() if path.is_file()}
         view.progress(Event("run", message=f"{adapter.name} begins"))
         ended, counts = _run(_Job(view, adapter, given, scratch), tree, credential, into)
         if free_bytes(scratch) < view.least_free_bytes:
@@ -111,9 +116,16 @@ def run_agent(view: View, adapter: Adapter, given: Assignment, credential: Crede
             _fetch_trajectory(tree, adapter.trajectory, into / "trajectory", most=view.most_output_bytes)
         patches, uncaptured = _capture(tree, given.targets, adapter.leave_out)
         strays = tuple(name for name in given.others if _is_changed(tree, name))
-    trouble = _trouble(adapter, ended, counts)
     return AgentRun(
-        _words(ended, adapter), ended.exit_code, ended.seconds, counts, patches, uncaptured, strays, trouble
+        ended=_words(ended, adapter),
+        exit_code=ended.exit_code,
+        seconds=ended.seconds,
+        counts=counts,
+        patches=patches,
+        uncaptured=uncaptured,
+        strays=strays,
+        trouble=_trouble(adapter, ended, counts),
+        tools=tools,
     )
 
 
@@ -126,7 +138,7 @@ class _Job:
 
     def command(self) -> Command:
         """Return what is to run, with the prompt and the tools in reach."""
-        tools = {name: _tool(place) for name, place in self.adapter.tools.items()}
+        tools = _tools(self.adapter)
         folders = [
             f"{TOOLS}/{name}{below}" for name, place in tools.items() if place.is_dir() for below in ("/bin", "")
         ]
@@ -196,6 +208,10 @@ def _check_workspace(tree: Tree, names: Sequence[str]) -> None:
     missing = [name for name in names if not (tree.lower / _WORKSPACE / name).is_dir()]
     if missing:
         raise InputError("the image has no checkout of this repository", where=f"/{_WORKSPACE}/{missing[0]}")
+
+
+def _tools(adapter: Adapter) -> dict[str, Path]:
+    return {name: _tool(place) for name, place in adapter.tools.items()}
 
 
 def _tool(place: str) -> Path:

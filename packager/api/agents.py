@@ -256,6 +256,7 @@ class _Run:
             details |= {"transfer_bytes": counts.transfer_bytes}
             details |= {f"refusal_{number}": text for number, text in enumerate(counts.refusals[:5], 1)}
         details |= {f"uncaptured_{name}": reason for name, reason in made.uncaptured.items()}
+        details |= {f"tool_{name}": digest for name, digest in made.tools.items()}
         return RunRecord(
             mode="independent" if self.request.only else "joint",
             targets=given.targets,

@@ -326,7 +326,7 @@ def test_tools_are_on_the_path_and_stay_as_they_are(play: Callable[..., AgentRun
     before = digest_of(tool.read_bytes())
     command = "hello; other; third; cat $WIDESWE_PROMPT; echo x >/run/wideswe/tools/hello || echo read-only"
     made = play(f"{command} 2>/dev/null", tools={"hello": str(tool), "kit": str(folder)})
-    assert (made.ended, digest_of(tool.read_bytes())) == ("finished", before)
+    assert (made.ended, digest_of(tool.read_bytes()), made.tools) == ("finished", before, {"hello": before})
     assert output(tmp_path).split("\n")[:4] == ["one maker user", "two maker user", "three maker user", "Do it."]
     with pytest.raises(InputError) as caught:
         play("true", tools={"agent": "no-such-program-anywhere"})
