@@ -16,16 +16,22 @@ from typing import TYPE_CHECKING
 import pytest
 
 from packager.export.scorer import KEY_VARIABLE
+from packager.oci.config import format_config, parse_config
+from packager.oci.descriptor import describe
+from packager.oci.entries import file_entry
+from packager.oci.layer import write_layer
+from packager.oci.manifest import MEDIA_CONFIG, MEDIA_MANIFEST, format_manifest, parse_manifest
 from packager.sandbox.namespaces import may_mount
 from packager.seal.identities import create_evaluator_key, write_identity
 from tests.support.in_image import InImage, in_image
-from tests.support.walk import HOME, TARGETS, TASK, Party, read_contents
+from tests.support.walk import HOME, TARGETS, TASK, Party, read_contents, remembered, signed_by_authors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from packager.base.processes import Finished
+    from packager.oci.record import ImageRecord
 
 pytestmark = [
     pytest.mark.engine,
@@ -129,6 +135,33 @@ def test_what_is_there_is_not_written_over_and_options_fit_their_format(author: 
     told = author.refuse(*into, "--format", "harbor", "--push", exit_code=2)
     hint = "wideswe-pack push --task ID --to REGISTRY/NAMESPACE"
     assert told == f"error: --push is for --format swebench\nhint: {hint}\n"
+
+
+def with_python(party: Party, script: bytes) -> ImageRecord:
+    """Return the image with another python3, signed by the authors."""
+    store = party.store
+    manifest = parse_manifest(store.read(party.record.manifest.digest, 1 << 20))
+    config = parse_config(store.read(manifest.config.digest, 1 << 20))
+    layer = write_layer([file_entry(b"usr/bin/python3", script, mode=0o755)], store)
+    diff_ids = (*config.diff_ids[:-1], layer.diff_id, config.diff_ids[-1])
+    written = format_config(replace(config, diff_ids=diff_ids))
+    store.put(written)
+    layers = (*manifest.layers[:-1], layer.descriptor(), manifest.layers[-1])
+    data = format_manifest(replace(manifest, config=describe(MEDIA_CONFIG, written), layers=layers))
+    store.put(data)
+    record = replace(party.record, manifest=describe(MEDIA_MANIFEST, data), signatures=(), referrers=())
+    return signed_by_authors(party, record)
+
+
+def test_an_image_without_a_python_for_the_scorer_is_refused(author: Party, tmp_path: Path) -> None:
+    words = ("--task", TASK, "--into", tmp_path / "out")
+    hint = "add python3 to the recipe's base packages; --format inspect needs none, its scorer runs outside"
+    with remembered(author, with_python(author, b"#!/bin/sh\nexit 1\n")):
+        for kind in ("harbor", "swebench"):
+            told = author.refuse("export", "--format", kind, *words, exit_code=3)
+            expected = f"error: {TASK}: the image has no Python 3.11, which the scorer needs\nhint: {hint}\n"
+            assert told == expected
+        export(author, "inspect", tmp_path / "out")
 
 
 @pytest.fixture
