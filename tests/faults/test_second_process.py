@@ -22,6 +22,7 @@ from packager.base.processes import find_program
 from packager.sandbox.namespaces import may_mount
 from tests.support.killing import (
     Built,
+    Pace,
     Place,
     adopt_orphans,
     broken_blobs,
@@ -147,10 +148,9 @@ def test_when_one_of_two_builds_is_killed_the_other_ends_as_usual(work: Work) ->
 
 def test_a_build_killed_at_any_moment_is_completed_by_the_same_command(tiny: Work) -> None:
     """`test_kill.py` does it to the shipped task, whose build takes longer."""
-    usual, cut_off = tiny.begin().build(), 0
+    pace = Pace(tiny.begin().build())
     for part in moments("tiny build", MOMENTS, seed=SEED):
-        killed = tiny.begin().killed(part * usual.seconds, "build", "--task", tiny.place.task)
-        cut_off += killed.exit_code == -signal.SIGKILL
+        _, killed = pace.kill(part, tiny.begin, lambda: ("build", "--task", tiny.place.task))
         assert survivors() == []
         assert mounts_below(tiny.place.store) == []
         assert broken_blobs(tiny.place.store) == []
@@ -159,8 +159,8 @@ def test_a_build_killed_at_any_moment_is_completed_by_the_same_command(tiny: Wor
         shutil.rmtree(tiny.place.store / "names", ignore_errors=True)
         assert tiny.place.build().value()["manifest"] == tiny.manifest
         expect_nothing_left(tiny.place)
-    say(f"tiny build: {cut_off} of {MOMENTS} cut off; usual {usual.seconds:.1f} s")
-    assert cut_off > MOMENTS // 2
+    say(f"tiny build: {pace.cut_off} of {MOMENTS} cut off; usual {pace.usual.seconds:.1f} s")
+    assert pace.cut_off > MOMENTS // 2
 
 
 @pytest.mark.parametrize("words", [("gc",), ("gc", "--max-size", "1B"), ("store", "check")])
