@@ -87,14 +87,20 @@ def open_packs(store: Store, *packs: Digest) -> GitDirectory:
 
 
 def _lay_out_pack(store: Store, pack: Digest, directory: GitDirectory) -> None:
+    """Put a pack and its index in place, the index last and whole: git writes it where a kill would leave a part."""
     folder = directory.path / "objects" / "pack"
     name = "pack-" + _pack_hash(store, pack)
     if (folder / f"{name}.idx").is_file():
         return
     folder.mkdir(parents=True, exist_ok=True)
-    with store.open(pack) as source, (folder / f"{name}.pack").open("wb") as target:
+    arriving = folder / "arriving.pack"
+    with store.open(pack) as source, arriving.open("wb") as target:
         shutil.copyfileobj(source, target, 1 << 20)
-    directory.run_ok("index-pack", str(folder / f"{name}.pack"))
+    index = arriving.with_suffix(".idx")
+    index.unlink(missing_ok=True)
+    directory.run_ok("index-pack", "--no-rev-index", "-o", str(index), str(arriving))
+    arriving.replace(folder / f"{name}.pack")
+    index.replace(folder / f"{name}.idx")
 
 
 def _commits(reader: ObjectReader, wants: list[tuple[int, str]]) -> dict[str, Commit]:

@@ -145,6 +145,24 @@ def test_when_one_of_two_builds_is_killed_the_other_ends_as_usual(work: Work) ->
     assert cut_off > 0
 
 
+def test_a_build_killed_at_any_moment_is_completed_by_the_same_command(tiny: Work) -> None:
+    """`test_kill.py` does it to the shipped task, whose build takes longer."""
+    usual, cut_off = tiny.begin().build(), 0
+    for part in moments("tiny build", MOMENTS, seed=SEED):
+        killed = tiny.begin().killed(part * usual.seconds, "build", "--task", tiny.place.task)
+        cut_off += killed.exit_code == -signal.SIGKILL
+        assert survivors() == []
+        assert mounts_below(tiny.place.store) == []
+        assert broken_blobs(tiny.place.store) == []
+        assert tiny.place.build().value()["manifest"] == tiny.manifest
+        assert groups_of(killed.pid) == []
+        shutil.rmtree(tiny.place.store / "names", ignore_errors=True)
+        assert tiny.place.build().value()["manifest"] == tiny.manifest
+        expect_nothing_left(tiny.place)
+    say(f"tiny build: {cut_off} of {MOMENTS} cut off; usual {usual.seconds:.1f} s")
+    assert cut_off > MOMENTS // 2
+
+
 @pytest.mark.parametrize("words", [("gc",), ("gc", "--max-size", "1B"), ("store", "check")])
 def test_a_collection_at_any_moment_takes_nothing_that_is_in_use(work: Work, words: tuple[str, ...]) -> None:
     usual_s = work.begin().build().seconds

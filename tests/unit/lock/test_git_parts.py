@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import os
+import shutil
 import struct
+import subprocess
 import zlib
 from typing import TYPE_CHECKING
 
@@ -8,10 +11,13 @@ import pytest
 
 from packager.base.errors import InputError, IntegrityError, WorldError
 from packager.lock.git_delta import make_delta
+from packager.lock.git_dependencies import open_packs
 from packager.lock.git_globs import Globs
 from packager.lock.git_mirrors import check_url, local_objects, rewrite_url
-from packager.lock.git_objects import ObjectId, parse_commit, parse_object_id, parse_tree
+from packager.lock.git_objects import ObjectId, ObjectReader, parse_commit, parse_object_id, parse_tree
 from packager.lock.git_pack import format_pack_index, stored_stream
+from packager.store.store import Store
+from tests.support.git_builder import GitBuilder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -203,3 +209,40 @@ def test_a_commit_with_an_odd_date_counts_as_the_beginning() -> None:
     tree = "a" * 40
     commit = parse_commit(ObjectId("c"), f"tree {tree}\nparent {tree}\ncommitter X <> yesterday\n\ntree no\n".encode())
     assert (commit.tree, commit.parents, commit.time) == (tree, (tree,), 0)
+
+
+def test_an_index_that_a_kill_cut_off_is_never_taken_for_a_whole_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A git that dies in the middle of `index-pack` leaves the part that it wrote, where it was told to write."""
+    made = GitBuilder(tmp_path / "made")
+    commit = made.commit({"a.txt": "1\n" * 50})
+    store = Store(tmp_path / "store")
+    pack = store.put(packed(made, commit))
+    dies = tmp_path / "bin" / "git"
+    dies.parent.mkdir()
+    dies.write_text(DYING_GIT.format(git=shutil.which("git")))
+    dies.chmod(0o755)
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", str(dies.parent), prepend=os.pathsep)
+        with pytest.raises(WorldError, match="git index-pack failed"):
+            open_packs(store, pack)
+    with ObjectReader(open_packs(store, pack)) as reader:
+        assert reader.commit(commit).id == commit
+
+
+DYING_GIT = """#!/bin/sh
+'{git}' "$@" || exit
+while [ $# -gt 0 ]; do
+    [ "$1" != -o ] || index=$2
+    case $1 in *.pack) index=${{index:-${{1%.pack}}.idx}} pack=1 ;; esac
+    shift
+done
+[ -z "${{pack:-}}" ] || {{ truncate -s 500 "$index"; kill -9 $$; }}
+"""
+
+
+def packed(made: GitBuilder, commit: str) -> bytes:
+    """Return a pack of all that a commit reaches."""
+    argv = ["git", "-C", str(made.path), "pack-objects", "--revs", "--stdout", "-q"]
+    return subprocess.run(argv, input=f"{commit}\n".encode(), capture_output=True, check=True).stdout
