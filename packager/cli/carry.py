@@ -35,7 +35,8 @@ def push_command(
     """Push images with their signatures and grants to a registry.
 
     Over https, and over plain http only to localhost, a loopback address or a registry named with --plain-http;
-    credentials are those of docker login. Layers that a neighbour of the namespace has are mounted, not sent.
+    credentials are those of docker login, else of podman login. Layers that a neighbour of the namespace has are
+    mounted, not sent.
     """
     from packager import api
     from packager.base.progress import Overall

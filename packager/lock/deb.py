@@ -98,5 +98,11 @@ def _open_tar(stream: IO[bytes], where: str) -> Iterator[tarfile.TarFile]:
     try:
         with tarfile.open(fileobj=stream, mode="r|", encoding="utf-8", errors="surrogateescape") as archive:
             yield archive
-    except (tarfile.TarError, lzma.LZMAError, EOFError, OSError) as error:
+    except (tarfile.TarError, lzma.LZMAError, EOFError, OSError, _zstd_error()) as error:
         raise InputError(f"the package cannot be read: {error}", where=where) from error
+
+
+def _zstd_error() -> type[Exception]:
+    import zstandard  # noqa: PLC0415 - slow to import, and only asked for when something is wrong
+
+    return zstandard.ZstdError

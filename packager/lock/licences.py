@@ -6,6 +6,7 @@ Only what is a known expression counts: a wrong licence is worse than none. Text
 from __future__ import annotations
 
 import json
+import lzma
 import re
 import tarfile
 import tomllib
@@ -37,10 +38,11 @@ _UNREADABLE = (
     TypeError,
     KeyError,
     AttributeError,
-    RecursionError,
+    RuntimeError,
     tarfile.TarError,
     zipfile.BadZipFile,
     zlib.error,
+    lzma.LZMAError,
 )
 _DEBIAN = {
     "expat": "MIT",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -126,6 +127,22 @@ def test_each_ecosystem_says_it_in_its_own_place(name: str, tmp_path: Path) -> N
         data = make_tar({"metadata.gz": gzip.compress(b"--- !ruby/object:Gem::Specification\nname: one\n" + data)})
     (tmp_path / "artifact").write_bytes(data)
     assert licence_of(tmp_path / "artifact", alias, key) == expected
+
+
+@pytest.mark.parametrize("name", ARTIFACTS)
+def test_a_spoiled_artifact_is_none_or_what_it_was(name: str, tmp_path: Path) -> None:
+    """Whatever a byte becomes, nothing is raised, and nothing is made up that is no expression."""
+    alias, key, data, _ = ARTIFACTS[name]
+    chance = random.Random(name)
+    for _ in range(40):
+        spoiled = bytearray(data or b"-")
+        for _ in range(chance.randint(1, 4)):
+            spoiled[chance.randrange(len(spoiled))] = chance.randrange(256)
+        (tmp_path / "artifact").write_bytes(
+            spoiled[: chance.randint(1, len(spoiled))] if chance.random() < 0.3 else spoiled
+        )
+        found = licence_of(tmp_path / "artifact", alias, key)
+        assert found is None or parse_expression(found) == found
 
 
 def test_json_that_never_ends_is_no_licence(tmp_path: Path) -> None:
