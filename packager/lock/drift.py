@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from packager.base.digests import Digest
     from packager.lock.model import Lock
@@ -54,7 +54,16 @@ def compare_locks(before: Lock, after: Lock) -> tuple[Difference, ...]:
     return _compare({**_facts_of(before), **_inputs_of(before)}, {**_facts_of(after), **_inputs_of(after)})
 
 
+def by_kind(rows: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the versions of each kind of toolchain, from pairs of kind and version."""
+    found: dict[str, set[str]] = {}
+    for kind, version in rows:
+        found.setdefault(kind, set()).add(version)
+    return {kind: " ".join(sorted(versions)) for kind, versions in found.items()}
+
+
 def _facts_of(lock: Lock) -> dict[str, str]:
+    tools = ((row.kind, row.version) for row in lock.toolchains)
     return {
         "task": lock.task,
         "platform": lock.platform,
@@ -65,7 +74,7 @@ def _facts_of(lock: Lock) -> dict[str, str]:
         "prompt": lock.files.prompt,
         **{f"id {name}": value for name, value in lock.ids.items()},
         **{f"repository {repo.name}": repo.commit for repo in lock.repos},
-        **{f"toolchain {row.kind}": row.version for row in lock.toolchains if row.kind != "npm"},
+        **{f"toolchain {kind}": versions for kind, versions in by_kind(tools).items() if kind != "npm"},
     }
 
 

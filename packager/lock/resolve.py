@@ -11,13 +11,14 @@ from packager.base.progress import Event, Progress, silent
 from packager.lock import debian
 from packager.lock.answers import keep_answer, read_answer
 from packager.lock.clients import first_proxy
-from packager.lock.drift import Wanted, drift_of
+from packager.lock.drift import Wanted, by_kind, drift_of
 from packager.lock.git_pack import PACK_FORMAT_ID
 from packager.lock.model import Lock, LockedBase, LockedToolchain
 from packager.lock.recorder import RECORDER_ID
 from packager.lock.repositories import Repositories, lock_repositories, refuse_young
 from packager.lock.rust_toolchain import resolve_rust
 from packager.lock.toolchains import (
+    SIDE_BY_SIDE,
     ArchiveToolchain,
     go_default_proxy,
     resolve_archive,
@@ -93,14 +94,14 @@ class Resolver:
     def _toolchains(self, recipe: Recipe) -> tuple[LockedToolchain, ...]:
         upstream, architecture = Upstream(self.clients), self.platform.partition("/")[2]
         rows: list[LockedToolchain] = []
-        for version in _wished(target.toolchain.go for target in recipe.targets):
+        for version in _wished("go", (target.toolchain.go for target in recipe.targets)):
             rows += resolve_go(version, upstream, self.store, architecture=architecture)
             proxy = first_proxy(go_default_proxy(self.store, rows[-1]))
             if proxy is not None:
                 self.clients.set_default("goproxy", proxy)
-        for version in _wished(target.toolchain.node for target in recipe.targets):
+        for version in _wished("node", (target.toolchain.node for target in recipe.targets)):
             rows += resolve_node(version, upstream, self.store, architecture=architecture)
-        for version in _wished(target.toolchain.rust for target in recipe.targets):
+        for version in _wished("rust", (target.toolchain.rust for target in recipe.targets)):
             rows += resolve_rust(version, upstream, self.store, architecture=architecture)
         for archive in [target.toolchain.archive for target in recipe.targets if target.toolchain.archive]:
             digest = parse_digest(f"sha256:{archive.sha256}", where="toolchain.archive")
@@ -115,22 +116,17 @@ def _image_digest(recipe: Recipe) -> Digest | None:
     return None if image is None else parse_digest(image.partition("@")[2], where=f"{recipe.id}: base.image")
 
 
-def _wished(versions: Iterable[str | None]) -> list[str]:
-    """Return the one version that targets ask for; two of one kind would stand in one place."""
+def _wished(kind: str, versions: Iterable[str | None]) -> list[str]:
+    """Return the versions that targets ask for; of some kinds there can be only one."""
     found = sorted({version for version in versions if version is not None})
-    if len(found) > 1:
-        raise InputError(f"expected one version for all targets, found {', '.join(found)}", where="toolchain")
+    if len(found) > 1 and kind not in SIDE_BY_SIDE:
+        raise InputError(f"expected one version for all targets, found {', '.join(found)}", where=f"toolchain.{kind}")
     return found
 
 
 def wanted_of(recipe: Recipe, *, dockerfile: Digest, platform: str) -> Wanted:
     """Return what a recipe asks for today, as far as it can be known without network."""
-    toolchains = {
-        kind: wish if isinstance(wish, str) else f"archive strip {wish.strip}"
-        for target in recipe.targets
-        for kind, wish in target.toolchain
-        if wish is not None
-    }
+    asked = [(kind, wish) for target in recipe.targets for kind, wish in target.toolchain if wish is not None]
     return Wanted(
         task=recipe.id,
         platform=platform,
@@ -140,7 +136,7 @@ def wanted_of(recipe: Recipe, *, dockerfile: Digest, platform: str) -> Wanted:
         image=_image_digest(recipe) or "",
         ids=current_ids(),
         commits={one.name: one.commit for one in recipe.targets} | {one.name: one.commit for one in recipe.contexts},
-        toolchains=toolchains,
+        toolchains=by_kind((kind, wish if isinstance(wish, str) else f"{kind}/{wish.strip}") for kind, wish in asked),
         prompt=digest_of(recipe.file(recipe.prompt).read_bytes()),
     )
 

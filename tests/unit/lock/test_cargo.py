@@ -282,19 +282,19 @@ def test_a_channel_that_moves_is_refused(channel: str) -> None:
 TRIPLE = "x86_64-unknown-linux-gnu"
 
 
-def publish(registry: FakeRegistry, **files: dict[str, bytes]) -> None:
+def publish(registry: FakeRegistry, version: str = "1.2.3", **files: dict[str, bytes]) -> None:
     """Put a release into the registry: a component per keyword, its files below its folder."""
     lines = []
     for name, inside in files.items():
         component = name.replace("_", "-")
-        top = f"{component}-1.2.3-{TRIPLE}"
+        top = f"{component}-{version}-{TRIPLE}"
         members: dict[str, Any] = {f"{top}/{path}": data for path, data in inside.items()}
         archive = lzma.compress(make_tar(members, executable=tuple(one for one in members if "/bin/" in one)))
         registry.put(f"/rust/dist/2020-01-02/{top}.tar.xz", archive)
         lines.append(f"[pkg.{component}.target.{TRIPLE}]")
         lines.append(f'xz_url = "https://elsewhere.example/dist/2020-01-02/{top}.tar.xz"')
         lines.append(f'xz_hash = "{hashlib.sha256(archive).hexdigest()}"')
-    registry.put("/rust/dist/channel-rust-1.2.3.toml", "\n".join(lines).encode())
+    registry.put(f"/rust/dist/channel-rust-{version}.toml", "\n".join(lines).encode())
 
 
 def test_rust_is_three_components_laid_out_as_their_installers_do(
@@ -319,6 +319,20 @@ def test_rust_is_three_components_laid_out_as_their_installers_do(
         "opt/toolchains/rust/lib/librustc.so": 0o644,
         f"opt/toolchains/rust/lib/rustlib/{TRIPLE}/lib/s.rlib": 0o644,
     }
+
+
+def test_an_older_version_stands_beside_the_newest_under_its_own_name(
+    registry: FakeRegistry, store: Store, tmp_path: Path
+) -> None:
+    rows = []
+    for version in ("1.9.0", "1.10.0"):
+        std = {f"rust-std-{TRIPLE}/lib/std.rlib": version.encode()}
+        tools = {"cargo": {"cargo/bin/cargo": b"c"}, "rustc": {"rustc/bin/rustc": b"r"}, "rust_std": std}
+        publish(registry, version, **tools)
+        rows += resolve_rust(version, Upstream(registry.clients(tmp_path), pause=lambda _: None), store)
+    files = {entry.path.decode() for entry in toolchain_entries(rows, store, tmp_path) if entry.content is not None}
+    inside = ("bin/cargo", "bin/rustc", "lib/std.rlib")
+    assert files == {f"opt/toolchains/{name}/{path}" for name in ("rust", "rust-1.9.0") for path in inside}
 
 
 def test_a_release_that_does_not_exist_or_lies_is_refused(registry: FakeRegistry, store: Store, tmp_path: Path) -> None:

@@ -63,9 +63,10 @@ def test_a_suite_that_is_not_named_is_the_usual_one(suite: SmallSuite) -> None:
     assert wanted_of(bare, dockerfile=DOCKERFILE, platform="linux/amd64").suite == "bookworm"
 
 
-def test_all_targets_share_one_version_of_a_toolchain() -> None:
-    assert _wished([None, None]) == []
-    assert _wished(["1.2.3", None, "1.2.3"]) == ["1.2.3"]
+def test_all_targets_share_one_version_of_a_toolchain_unless_two_can_stand_side_by_side() -> None:
+    assert _wished("go", [None, None]) == []
+    assert _wished("go", ["1.2.3", None, "1.2.3"]) == ["1.2.3"]
+    assert _wished("rust", ["1.2.4", None, "1.2.3", "1.2.4"]) == ["1.2.3", "1.2.4"]
     with pytest.raises(InputError) as caught:
-        _wished(["1.2.4", "1.2.3"])
-    assert str(caught.value) == "toolchain: expected one version for all targets, found 1.2.3, 1.2.4"
+        _wished("node", ["1.2.4", "1.2.3"])
+    assert str(caught.value) == "toolchain.node: expected one version for all targets, found 1.2.3, 1.2.4"
