@@ -10,20 +10,13 @@ import click
 
 from packager.cli.place import Options
 from packager.cli.screen import progress_on_screen, show, table
-from packager.cli.trust import trust_of, trust_options
+from packager.cli.trust import key_option, trust_of, trust_options
 
 if TYPE_CHECKING:
     from packager.api import Captured, Ran
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
-_KEY = click.option(
-    "--key",
-    "public_keys",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False),
-    help="Trusted public key (default: release.pub in the keys folder); repeats.",
-)
 
 
 @click.command("run", epilog="Example: wideswe-pack run --agent codex-cli --task hello-wide-001 --into results")
@@ -43,7 +36,7 @@ _KEY = click.option(
 @click.option("--jobs", "at_once", type=click.IntRange(1, 256), default=1, help="How many runs at once (of several).")
 @click.option("--resume", is_flag=True, help="Go on from an earlier run: what was judged is not done again.")
 @click.option("--evaluator", type=_FILE, default=None, help="The evaluator's key file.")
-@_KEY
+@key_option
 @trust_options
 @click.pass_obj
 def run_command(options: Options, /, tasks: tuple[str, ...], alone: tuple[str, ...], **given: Any) -> int:  # noqa: ANN401 - options of five kinds
@@ -107,7 +100,7 @@ def describe_ran(ran: Ran) -> str:
     metavar="GLOB",
     help="New files that are no part of a patch, as **/target/**; repeats.",
 )
-@_KEY
+@key_option
 @trust_options
 @click.pass_obj
 def capture_command(

@@ -9,7 +9,7 @@ import click
 
 from packager.cli.place import Options, stored_tasks
 from packager.cli.screen import progress_on_screen, show
-from packager.cli.trust import trust_of, trust_options
+from packager.cli.trust import key_option, trust_of, trust_options
 
 if TYPE_CHECKING:
     from packager.registry.bundle import DockerLayers
@@ -94,13 +94,7 @@ def import_command(options: Options, /, source: Path, **given: object) -> None:
 @_TASKS
 @_ALL
 @click.option("--engine", required=True, type=click.Choice(["docker", "podman"]), help="Whose daemon or storage.")
-@click.option(
-    "--key",
-    "public_keys",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False),
-    help="Trusted public key (default: release.pub in the keys folder); repeats.",
-)
+@key_option
 @trust_options
 @click.pass_obj
 def load_command(

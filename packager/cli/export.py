@@ -9,7 +9,7 @@ import click
 
 from packager.cli.place import Options, stored_tasks
 from packager.cli.screen import progress_on_screen, show, table
-from packager.cli.trust import trust_of, trust_options
+from packager.cli.trust import key_option, trust_of, trust_options
 
 if TYPE_CHECKING:
     from packager.api.export import ExportedTasks, Format
@@ -42,13 +42,7 @@ if TYPE_CHECKING:
     default=None,
     help="Evaluator's key (default: $WIDESWE_EVALUATOR_KEY, or evaluator.key in the keys folder).",
 )
-@click.option(
-    "--key",
-    "public_keys",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False),
-    help="Trusted public key (default: release.pub in the keys folder); repeats.",
-)
+@key_option
 @trust_options
 @click.pass_obj
 def export_command(

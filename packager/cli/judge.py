@@ -11,7 +11,7 @@ import click
 from packager.cli.place import Options, task_options
 from packager.cli.runs import run_many, run_options, take_run_options
 from packager.cli.screen import progress_on_screen, show, table
-from packager.cli.trust import trust_options
+from packager.cli.trust import key_option, trust_options
 
 if TYPE_CHECKING:
     from packager.api.sharing import SuiteSharing
@@ -42,13 +42,7 @@ _TASKS = click.option("--task", "tasks", multiple=True, metavar="ID", help="The 
     help="What the agent did, as JSON lines; tells failures of scope from those of delivery.",
 )
 @click.option("--gold", is_flag=True, help="Evaluate the sealed gold patch, to check the image.")
-@click.option(
-    "--key",
-    "public_keys",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False),
-    help="Trusted public key (default: release.pub in the keys folder); repeats.",
-)
+@key_option
 @click.option(
     "--evaluator", type=click.Path(path_type=Path, exists=True), default=None, help="The evaluator's key file."
 )

@@ -8,7 +8,7 @@ import click
 
 from packager.cli.place import Options, chosen_tasks, task_options
 from packager.cli.screen import progress_on_screen, show, table
-from packager.cli.trust import trust_of, trust_options
+from packager.cli.trust import key_option, trust_of, trust_options
 
 
 @click.command("keygen", epilog="Example: WIDESWE_PASSWORD=… wideswe-pack keygen")
@@ -64,13 +64,7 @@ def sign_command(
 @click.command("verify", epilog="Example: wideswe-pack verify --task hello-wide-001 --key release.pub")
 @click.argument("names", nargs=-1, metavar="[TASK]...")
 @click.option("--task", "tasks", multiple=True, metavar="ID", help="The task; repeats.")
-@click.option(
-    "--key",
-    "public_keys",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False),
-    help="Trusted public key (default: release.pub in the keys folder); repeats.",
-)
+@key_option
 @click.option("--identity", default=None, metavar="HOME/TASK:TAG", help="The name that the signature must carry.")
 @trust_options
 @click.pass_obj

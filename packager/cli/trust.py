@@ -18,6 +18,15 @@ if TYPE_CHECKING:
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
+key_option = click.option(
+    "--key",
+    "public_keys",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False),
+    help="Trusted public key (default: release.pub in the keys folder); repeats.",
+)
+
+
 def trust_options(command: Callable[..., object]) -> Callable[..., object]:
     """Add --policy, --suite and --allow-expired to a command."""
     policy = click.option(
