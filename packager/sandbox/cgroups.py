@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from packager.sandbox.engine import Limits
 
-_NAME = re.compile(r"wideswe-(\d+)-(\d+)-\d+")
+_NAME = re.compile(r"wideswe-(\d+)-(\d+)-(\d+)-\d+")
+_FORGOTTEN_S = 3600
 _COUNTER = itertools.count()
 _PERIOD_US = 100_000
 _REMOVE_S = 2.0
@@ -99,7 +100,7 @@ def writable_controllers() -> list[str]:
 
 def fresh_name() -> str:
     """Return a name for a group that says whose it is, so that it can be swept when its owner was killed."""
-    return f"wideswe-{os.getpid()}-{start_time(os.getpid())}-{next(_COUNTER)}"
+    return f"wideswe-{os.getpid()}-{start_time(os.getpid())}-{pid_namespace()}-{next(_COUNTER)}"
 
 
 @contextlib.contextmanager
@@ -192,18 +193,34 @@ def start_time(pid: int) -> int | None:
     return int(text.rpartition(")")[2].split()[19])
 
 
+def pid_namespace() -> int:
+    """Return the number of this process's PID namespace: what a process id means depends on it."""
+    return Path("/proc/self/ns/pid").stat().st_ino
+
+
 def sweep(parents: Mapping[str, list[Path]]) -> list[Path]:
     """Remove the groups whose owner was killed before it could; return what was removed."""
     swept: list[Path] = []
+    space = pid_namespace()
     for place in sorted({place for places in parents.values() for place in places}):
         try:
             inside = sorted(place.iterdir())
         except OSError:
             continue
         found = [(path, _NAME.fullmatch(path.name)) for path in inside]
-        dead = [path for path, match in found if match and start_time(int(match[1])) != int(match[2])]
+        dead = [path for path, match in found if match and _is_dead(path, *map(int, match.groups()), here=space)]
         swept.extend(path for path in dead if _swept(path))
     return swept
+
+
+def _is_dead(path: Path, pid: int, started: int, space: int, *, here: int) -> bool:
+    """Say whether a group's owner is gone; one of another PID namespace counts as alive for an hour."""
+    if space == here:
+        return start_time(pid) != started
+    try:
+        return time.time() - path.stat().st_mtime > _FORGOTTEN_S
+    except OSError:
+        return False
 
 
 def _swept(path: Path) -> bool:

@@ -17,7 +17,7 @@ from docker.types import LogConfig, Ulimit
 from docker.utils.socket import STDOUT, frames_iter
 
 from packager.base.errors import WorldError
-from packager.sandbox.cgroups import start_time
+from packager.sandbox.cgroups import pid_namespace, start_time
 from packager.sandbox.entering import open_root
 from packager.sandbox.guest import HOSTNAME, OPEN_FILES, capability_names
 
@@ -68,7 +68,7 @@ class Containers:
     def __init__(self, host: str) -> None:
         with trouble(f"reach the daemon at {host}"):
             self.client = APIClient(base_url=host, version="auto", timeout=_TIMEOUT_S)
-        space = Path("/proc/self/ns/pid").stat().st_ino
+        space = pid_namespace()
         self.owner = f"{space}-{os.getpid()}-{start_time(os.getpid())}"
         self.labels = {_OWNER: self.owner}
         with trouble("remove what a killed command left"):

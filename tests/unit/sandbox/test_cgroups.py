@@ -96,16 +96,21 @@ def test_no_limit_makes_no_group(tmp_path: Path) -> None:
 
 
 def test_only_groups_of_dead_owners_are_swept(tmp_path: Path) -> None:
-    own = cgroups.start_time(os.getpid())
-    alive = tmp_path / f"wideswe-{os.getpid()}-{own}-0"
-    reused = tmp_path / f"wideswe-{os.getpid()}-{(own or 0) + 1}-0"
-    dead = tmp_path / "wideswe-4194304-1-0"
-    full = tmp_path / "wideswe-4194304-2-0"
+    own, here = cgroups.start_time(os.getpid()), cgroups.pid_namespace()
+    alive = tmp_path / f"wideswe-{os.getpid()}-{own}-{here}-0"
+    reused = tmp_path / f"wideswe-{os.getpid()}-{(own or 0) + 1}-{here}-0"
+    dead = tmp_path / f"wideswe-4194304-1-{here}-0"
+    full = tmp_path / f"wideswe-4194304-2-{here}-0"
+    elsewhere = tmp_path / f"wideswe-4194304-1-{here + 1}-0"
+    forgotten = tmp_path / f"wideswe-4194304-2-{here + 1}-0"
     foreign = tmp_path / "user.slice"
-    for path in (alive, reused, dead, full / "still-in-use", foreign):
-        path.mkdir(parents=True)
-    assert cgroups.sweep({"memory": [tmp_path], "pids": [tmp_path, tmp_path / "missing"]}) == sorted([dead, reused])
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([alive.name, full.name, foreign.name])
+    kept = (alive, full, elsewhere, foreign)
+    for path in (*kept, reused, dead, full / "still-in-use", forgotten):
+        path.mkdir(parents=True, exist_ok=True)
+    os.utime(forgotten, (1, 1))
+    gone = sorted([dead, reused, forgotten])
+    assert cgroups.sweep({"memory": [tmp_path], "pids": [tmp_path, tmp_path / "missing"]}) == gone
+    assert sorted(tmp_path.iterdir()) == sorted(kept)
 
 
 def test_a_processes_start_is_known_and_a_missing_one_is_none() -> None:
