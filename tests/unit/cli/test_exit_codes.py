@@ -7,7 +7,9 @@ import signal
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -126,7 +128,9 @@ def test_130_is_the_persons_own_wish(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         host = f"127.0.0.1:{silent.getsockname()[1]}"
         words = [sys.executable, "-m", "packager", "--quiet", "--store", "store", "pull", f"{host}/suite/{TASK}:v1"]
-        process = subprocess.Popen(words, env=environment(tmp_path), cwd=tmp_path, stderr=subprocess.PIPE)
+        heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs ignore it
+        around: dict[str, Any] = {"env": environment(tmp_path), "cwd": tmp_path, "preexec_fn": heeds}
+        process = subprocess.Popen(words, stderr=subprocess.PIPE, **around)
         silent.settimeout(60)
         accepted, _ = silent.accept()
         with accepted:
