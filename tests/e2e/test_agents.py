@@ -15,7 +15,7 @@ from packager.evaluate.verdict import parse_verdict
 from packager.report.runs import read_runs
 from packager.sandbox.namespaces import may_mount
 from tests.support.fake_model import SECRET, FakeModel, fake_model, wait_until
-from tests.support.killing import Place, adopt_orphans, children, ended, groups_of, mounts_below, survivors
+from tests.support.killing import Place, adopted_orphans, children, ended, groups_of, mounts_below, survivors
 from tests.support.walk import TARGETS, TASK
 
 if TYPE_CHECKING:
@@ -38,6 +38,13 @@ for line in ("plan", "patch"):
 def model() -> Iterator[FakeModel]:
     with fake_model() as found:
         yield found
+
+
+@pytest.fixture
+def orphans() -> Iterator[list[int]]:
+    """Adopt what the commands of a test leave behind; gives the children that were there before."""
+    with adopted_orphans():
+        yield children()
 
 
 @pytest.fixture
@@ -224,20 +231,18 @@ def test_one_run_that_cannot_be_done_stops_no_other(author: Party, tmp_path: Pat
     "how", [signal.SIGKILL, *(pytest.param(one, marks=pytest.mark.slow) for one in (signal.SIGINT, signal.SIGTERM))]
 )
 def test_a_run_that_is_ended_from_outside_leaves_nothing_and_is_done_again(
-    author: Party, model: FakeModel, tmp_path: Path, how: signal.Signals
+    author: Party, model: FakeModel, orphans: list[int], tmp_path: Path, how: signal.Signals
 ) -> None:
     script = "import os,urllib.request as u; u.urlopen(os.environ['WIDESWE_MODEL_URL'] + '/messages/stall', b'{}')"
     file = agent_file(tmp_path, f'(sleep 77 &)\npython3 -c "{script}"', with_model(model, tmp_path / "key"))
     model.asked.clear()
-    adopt_orphans()
-    known = children()
     words = ("--agent", str(file), "--task", TASK, "--into", str(tmp_path / "results"), "--resume")
     child = Place(author.store_root, author.keys).start("run", *words)
     wait_until(lambda: model.asked or child.poll() is not None, 60)
     os.kill(child.pid, how)
     done = ended(child)
     assert done.exit_code == {signal.SIGKILL: -9, signal.SIGINT: 130, signal.SIGTERM: -15}[how], done.stderr
-    assert survivors(known) == []
+    assert survivors(orphans) == []
     assert mounts_below(author.store_root) == []
     assert not (tmp_path / "results").exists()
     file.write_text(file.read_text().partition("command:")[0] + "command: exec true\n")
@@ -262,16 +267,14 @@ def read_command(pid: int) -> bytes:
 
 @pytest.mark.slow
 def test_several_runs_end_with_the_command_that_is_interrupted_and_one_that_is_killed_stops_no_other(
-    author: Party, tmp_path: Path
+    author: Party, orphans: list[int], tmp_path: Path
 ) -> None:
-    adopt_orphans()
-    known = children()
     words = ("--task", TASK, "--only", "gauge", "--only", "tidewatch", "--jobs", "2", "--into", str(tmp_path))
     child = Place(author.store_root, author.keys).start("run", "--agent", "exec sleep 7713", *words)
     wait_until(lambda: len(asleep(child.pid)) == 2 or child.poll() is not None, 60)
     os.kill(child.pid, signal.SIGINT)
     done = ended(child)
-    assert (done.exit_code, survivors(known)) == (130, []), done.stderr
+    assert (done.exit_code, survivors(orphans)) == (130, []), done.stderr
     quick = "case $WIDESWE_TARGETS in gauge) exec sleep 7713;; esac"
     child = Place(author.store_root, author.keys).start("run", "--agent", quick, *words)
     wait_until(lambda: len(asleep(child.pid)) == 1 or child.poll() is not None, 60)
@@ -281,4 +284,4 @@ def test_several_runs_end_with_the_command_that_is_interrupted_and_one_that_is_k
     found = {one["only"]: one for one in map(json.loads, done.stdout.splitlines())}
     assert (done.exit_code, found["gauge"]["outcome"], found["tidewatch"]["outcome"]) == (6, "infra", "unresolved")
     assert found["gauge"]["reason"] == "the run was killed by signal 9"
-    assert survivors(known) == []
+    assert survivors(orphans) == []

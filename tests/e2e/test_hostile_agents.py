@@ -87,9 +87,10 @@ def play(engine: HostEngine, tmp_path: Path) -> Callable[..., AgentRun]:
     ) -> AgentRun:
         adapter = Adapter("hostile", command, **{"limits": LIMITS, "time_s": 30, **more})
         view = View(engine, [layer], {"PATH": PATH}, store, **(seen or {}))
+        known = children()
         made = run_agent(view, adapter, given or Assignment(TARGETS, b"Do it.\n", others=("docs",)), credential, into)
         assert list((store / "tmp").iterdir()) == []
-        assert (mounts_below(store), children(), groups_of(os.getpid())) == ([], [], [])
+        assert (mounts_below(store), children(), groups_of(os.getpid())) == ([], known, [])
         assert [thread.name for thread in threading.enumerate() if thread.name.startswith("wideswe")] == []
         return made
 

@@ -52,14 +52,14 @@ def hanging(gauge: bytes, until: float) -> bytes:
     return gauge + head + f"@@ -0,0 +1 @@\n+{text}\n".encode()
 
 
-def kill_the_last(count: int) -> None:
-    """Wait until so few evaluations are left, then kill them."""
-    seen = 0
-    while seen <= count or len(children()) > count:
-        seen = max(seen, len(children()))
+def kill_the_last(count: int, known: list[int]) -> None:
+    """Wait until so few evaluations are left, beside children that were there before, then kill them."""
+    seen, left = 0, [*range(count + 1)]
+    while seen <= count or len(left) > count:
+        left = [pid for pid in children() if pid not in known]
+        seen = max(seen, len(left))
         time.sleep(0.2)
-    pids = children()
-    for pid in pids:
+    for pid in left:
         os.kill(pid, signal.SIGKILL)
 
 
@@ -112,6 +112,7 @@ def test_twelve_at_once_of_which_three_are_killed_one_has_no_registry_and_one_no
     author: Party, gold: dict[str, bytes], tmp_path: Path
 ) -> None:
     prepare_process()
+    known = children()
     place, empty = place_of(author), dict.fromkeys(gold, b"")
     small = tmp_path / "small"
     small.mkdir()
@@ -141,7 +142,7 @@ def test_twelve_at_once_of_which_three_are_killed_one_has_no_registry_and_one_no
     ]
     assert len(jobs) == 12
     campaign = api.Campaign(tmp_path / "runs", jobs=12)
-    killer = threading.Thread(target=kill_the_last, args=(3,))
+    killer = threading.Thread(target=kill_the_last, args=(3, known))
     killer.start()
     found = api.evaluate_many(jobs, campaign)
     killer.join()
@@ -162,6 +163,6 @@ def test_twelve_at_once_of_which_three_are_killed_one_has_no_registry_and_one_no
 
     author.evaluate("--gold")  # the next command sweeps what the killed ones left
     assert list((author.store_root / "tmp").iterdir()) == []
-    assert (mounts_below(author.store_root), children(), groups_of(os.getpid())) == ([], [], [])
+    assert (mounts_below(author.store_root), children(), groups_of(os.getpid())) == ([], known, [])
     changed = a_job(place, tmp_path / "changed", spaced(3))
     assert [one.known for one in api.evaluate_many([changed], replace(campaign, resume=True))] == [False]

@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.killing import TASK, Built, Place, adopt_orphans
+from tests.support.killing import TASK, Built, Place, adopted_orphans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 
+@pytest.fixture(autouse=True)
+def _orphans() -> Iterator[None]:
+    with adopted_orphans():
+        yield
+
+
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
     """Build; the inputs come from the network, or from WIDESWE_INPUTS."""
-    adopt_orphans()
     folder = tmp_path_factory.mktemp("kill")
     place = Place(folder / "store", folder / "keys")
     fetched = place.run("fetch", "--task", TASK, "--into", str(folder / "inputs"))

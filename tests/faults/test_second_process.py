@@ -24,7 +24,6 @@ from tests.support.killing import (
     Built,
     Pace,
     Place,
-    adopt_orphans,
     broken_blobs,
     copy_store,
     ended,
@@ -81,7 +80,6 @@ class Work:
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Work:
     """Give a task over a base of ten programs, whose step writes some megabytes."""
-    adopt_orphans()
     folder = tmp_path_factory.mktemp("tiny")
     with MemoryRegistry() as registry:
         world = TinyWorld(folder, publish_tiny_base(registry))

@@ -152,9 +152,15 @@ def broken_blobs(store: Path) -> list[str]:
     return [path.name for path in paths if digest_of_file(path) != f"sha256:{path.name}"]
 
 
-def adopt_orphans() -> None:
+@contextlib.contextmanager
+def adopted_orphans() -> Iterator[None]:
     """Make this process the parent of whatever its children leave behind, so that nothing escapes `survivors`."""
-    ctypes.CDLL(None, use_errno=True).prctl(_SUBREAPER, 1, 0, 0, 0)
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    prctl(_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        prctl(_SUBREAPER, 0, 0, 0, 0)
 
 
 def survivors(known: Sequence[int] = ()) -> list[str]:
@@ -172,7 +178,10 @@ def survivors(known: Sequence[int] = ()) -> list[str]:
 
 
 def children(of: int = 0) -> list[int]:
-    """Return the processes whose parent is this one, or another that is named."""
+    """Return the processes whose parent is this one, or another that is named.
+
+    Where the tests are process 1 of a container, orphans of anything that ran before are among them: compare with before.
+    """
     found, parent = [], of or os.getpid()
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
