@@ -192,7 +192,9 @@ def _with_lists(verdict: Verdict, lists: Mapping[str, str]) -> RunRecord | None:
     """Return the record of a run that also says how far the lists that judged are those of a release."""
     if verdict.run is None:
         return None
-    said = {f"release, {name}": text for name, text in lists.items() if name in verdict.patches}
+    from packager.evaluate.telling import RELEASED_LISTS
+
+    said = {f"{RELEASED_LISTS}{name}": text for name, text in lists.items() if name in verdict.patches}
     return replace(verdict.run, details={**verdict.run.details, **said})
 
 

@@ -170,7 +170,21 @@ def _known(job: Job, campaign: Campaign) -> Evaluated | None:
     verdict = _read_verdict(path)
     if verdict is None or exit_code(verdict) == _INFRA or not _answers(verdict, job):
         return None
-    return _told(job, verdict, path, known=True)
+    return _told(job, _retold(verdict, job, path), path, known=True)
+
+
+def _retold(verdict: Verdict, job: Job, path: Path) -> Verdict:
+    """Keep with a known verdict what is said of the run now: the same patch may have come about in another way."""
+    from packager.evaluate.telling import tell_again
+    from packager.evaluate.verdict import format_verdict
+
+    request = job.request
+    prediction = request.handed_in(job.place, job.task).find(job.task, only=request.only)
+    trajectory = request.read_trajectory(prediction)
+    told = tell_again(verdict, prediction, said=request.run, trajectory=trajectory)
+    if told != verdict:
+        write_atomic(path, format_verdict(told))
+    return told
 
 
 def _answers(verdict: Verdict, job: Job) -> bool:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from packager.evaluate.trajectory import Trajectory
     from packager.evaluate.verdict import Verdict
 
+RELEASED_LISTS = "release, "
+"""How the details begin that say how far the lists that judged are those of a release."""
+
 
 def tell(
     verdict: Verdict,
@@ -45,6 +48,22 @@ def tell(
     )
     failure = classify_failure(verdict.grade, run.changes, trajectory, strays=run.strays)
     return replace(verdict, run=replace(run, failure=failure))
+
+
+def tell_again(
+    verdict: Verdict,
+    handed_in: Prediction | None,
+    *,
+    said: RunRecord | None = None,
+    trajectory: Trajectory | None = None,
+) -> Verdict:
+    """Return an earlier verdict on the same patch with what others say of the run now, not what they said then."""
+    old = verdict.run or RunRecord(verdict.mode, tuple(verdict.patches))
+    lists = {key: text for key, text in old.details.items() if key.startswith(RELEASED_LISTS)}
+    bare = RunRecord(old.mode, old.targets, kind=old.kind, changes=old.changes, details=lists)
+    if said is not None:
+        said = replace(said, details={**said.details, **lists})
+    return tell(replace(verdict, run=bare), handed_in, said=said, trajectory=trajectory)
 
 
 def _strays(verdict: Verdict, trajectory: Trajectory | None) -> tuple[str, ...]:

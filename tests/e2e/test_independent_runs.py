@@ -105,3 +105,23 @@ def test_predictions_may_be_of_independent_runs_and_a_changed_patch_is_judged_an
     report = author.ask("report", tmp_path / "runs")
     [row] = report["configurations"]
     assert (row["mode"], row["outcomes"]["resolved"], row["requests"]) == ("independent", 1, 14)
+
+
+def test_a_known_verdict_says_how_the_same_patch_came_about_this_time(author: Party, tmp_path: Path) -> None:
+    asked = {"type": "requests", "count": 3}
+    strayed = [asked, {"type": "edited", "path": "/workspace/gauge/lib/Gauge.pm"}]
+    named = [asked, {"type": "said", "text": "I must change tidewatch/tidewatch.py."}]
+    seen, digests = [], set()
+    for number, (events, requests) in enumerate(((None, 7), (strayed, None), (named, 5), (None, None))):
+        told = line("tidewatch", b"\n", requests=requests)
+        if events:
+            (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, events)))
+            told["trajectory"] = "t.jsonl"
+        assert rows(author, tmp_path, [told], "--resume") == [("tidewatch", "unresolved", number > 0)]
+        [path] = set((tmp_path / "runs" / TASK).iterdir()) - {tmp_path / "runs" / TASK / "current.json"}
+        verdict = json.loads(path.read_bytes())
+        run = verdict["run"]
+        seen.append((run["requests"], run.get("strays"), run.get("failure", {}).get("class")))
+        digests.add(verdict["digest"])
+    assert seen == [(7, None, None), (3, ["gauge"], "scope"), (5, None, "delivery"), (None, None, None)]
+    assert len(digests) == 1
