@@ -7,6 +7,7 @@ import importlib
 import json
 import os
 import sys
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +31,7 @@ _START = "import json,sys;sys.path[:]=json.loads(sys.argv[1]);from packager.api.
 _PROGRAM = f"{_START}main(sys.argv[2],sys.stdout.buffer)"
 _RESULT_LIMIT_BYTES = 256 << 20
 _SPARE_BYTES = 512 << 20
+_TICK_S = 2.0  # the coarsest clock in use, that of zip archives: what keeps the time must not say the same twice
 _LONG = "a-store-whose-path-is-another-one/" + "and-much-longer-" * 4
 
 
@@ -87,6 +89,7 @@ def reproduce(
             rows = choose(variations(shop.here(wish)), wish.vary)
             count = sum(row.possible for row in rows)
             progress(Event("reproduce", message=f"{task}: from an empty store, {count} conditions varied"))
+            time.sleep(_TICK_S)
             trials = [
                 shop.compare(together(rows), "all", rows),
                 *(shop.compare(*one, rows) for one in shop.foreign(rows)),

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from packager.base.digests import digest_of_file
+from packager.sandbox.cgroups import pid_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -207,7 +208,8 @@ def mounts_below(folder: Path) -> list[str]:
 
 def groups_of(pid: int) -> list[Path]:
     """Return the control groups that a process made and that are still there."""
-    return [path for path in Path("/sys/fs/cgroup").rglob(f"wideswe-{pid}-*") if path.is_dir()]
+    pattern = f"wideswe-{pid}-*-{pid_namespace()}-*"
+    return [path for path in Path("/sys/fs/cgroup").rglob(pattern) if path.is_dir()]
 
 
 def copy_store(source: Path, target: Path) -> None:
