@@ -3,44 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from packager.sandbox.native import NativeEngine, prepare_process
 from tests.support.host_tree import HOST_USR
+from tests.support.wrapped_tree import WrappedTree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from packager.oci.entries import Entry
-    from packager.sandbox.engine import Command, Ended, Streams, Tree
-    from packager.sandbox.fetches import Reachable
+    from packager.sandbox.engine import Command, Tree
 
 
-@dataclass(frozen=True)
-class HostTree:
+class HostTree(WrappedTree):
     """A tree whose commands see this machine's /usr."""
 
-    tree: Tree
-
-    @property
-    def root(self) -> Path:
-        return self.tree.root
-
-    @property
-    def lower(self) -> Path:
-        return self.tree.lower
-
-    @property
-    def upper(self) -> Path:
-        return self.tree.upper
-
-    def changes(self) -> list[Entry]:
-        return self.tree.changes()
-
-    def run(self, command: Command, streams: Streams, *, fetches: Reachable | None = None) -> Ended:
-        return self.tree.run(replace(command, binds=(HOST_USR, *command.binds)), streams, fetches=fetches)
+    def changed(self, command: Command) -> Command:
+        return replace(command, binds=(HOST_USR, *command.binds))
 
 
 class HostEngine:

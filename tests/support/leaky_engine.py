@@ -7,13 +7,13 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from tests.support.wrapped_tree import WrappedTree
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from packager.oci.entries import Entry
-    from packager.sandbox.engine import Command, Ended, Engine, Streams, Tree
-    from packager.sandbox.fetches import Reachable
+    from packager.sandbox.engine import Command, Engine, Tree
 
 
 @dataclass(frozen=True)
@@ -26,30 +26,14 @@ class Leak:
 
 
 @dataclass(frozen=True)
-class LeakyTree:
+class LeakyTree(WrappedTree):
     """A tree whose commands see what leaks."""
 
-    tree: Tree
     leak: Leak
 
-    @property
-    def root(self) -> Path:
-        return self.tree.root
-
-    @property
-    def lower(self) -> Path:
-        return self.tree.lower
-
-    @property
-    def upper(self) -> Path:
-        return self.tree.upper
-
-    def changes(self) -> list[Entry]:
-        return self.tree.changes()
-
-    def run(self, command: Command, streams: Streams, *, fetches: Reachable | None = None) -> Ended:
-        leaking = replace(command, argv=(*self.leak.before, *command.argv), env={**command.env, **self.leak.env})
-        return self.tree.run(leaking, streams, fetches=fetches)
+    def changed(self, command: Command) -> Command:
+        argv, env = (*self.leak.before, *command.argv), {**command.env, **self.leak.env}
+        return replace(command, argv=argv, env=env)
 
 
 @dataclass(frozen=True)
