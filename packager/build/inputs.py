@@ -11,7 +11,7 @@ from packager.build.execute import Input
 from packager.build.render import toolchain_kinds
 from packager.lock.answers import LIMIT_BYTES, read_manifests_tar
 from packager.lock.bootstrap import CONFIGURE_SCRIPT, MOUNT_POINTS, Deb, bootstrap_entries
-from packager.lock.toolchains import toolchain_entries
+from packager.lock.toolchains import TOOLCHAIN_LAYOUT, toolchain_entries
 from packager.oci.entries import Kind, file_entry
 from packager.recipe.globs import matches_any
 
@@ -146,7 +146,8 @@ def _mount_points() -> Input:
 def _toolchain(kind: str, lock: Lock, store: Store) -> Input:
     kinds = {"node", "npm"} if kind == "node" else {kind}
     rows = [toolchain for toolchain in lock.toolchains if toolchain.kind in kinds]
-    spec = {"kind": "toolchain", "toolchain": kind, "blobs": [row.blob.digest for row in rows]}
+    parts = [[row.kind, row.version, row.blob.digest] for row in rows]
+    spec = {"kind": "toolchain", "toolchain": kind, "layout": TOOLCHAIN_LAYOUT, "parts": parts}
     return Input(spec, lambda scratch: toolchain_entries(rows, store, scratch))
 
 

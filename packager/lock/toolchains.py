@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from packager.store.store import Store
 
 ROOT = b"opt/toolchains"
+TOOLCHAIN_LAYOUT = "2"
+"""Part of what a toolchain's layer is known by: to be raised when the same artifacts are laid out in another way."""
 SIDE_BY_SIDE = ("rust",)
 """Kinds of which an image can have several versions: the newest below KIND, all others below KIND-VERSION."""
 KINDS = ("archive", "go", "node", "rust")

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from packager.base.digests import digest_of
 from packager.base.errors import InputError
 from packager.build.context import write_context
-from packager.build.inputs import SEAL_PATH
-from packager.lock.model import LockedBase
+from packager.build.inputs import SEAL_PATH, task_inputs
+from packager.lock.model import LockedBase, LockedBlob, LockedToolchain
+from packager.lock.toolchains import TOOLCHAIN_LAYOUT
 from packager.oci.manifest import MEDIA_LAYER_TAR, MEDIA_MANIFEST, parse_manifest
 from packager.oci.tar_reader import read_tar
+from packager.recipe.model import Archive, Toolchain
 from tests.support.locked_task import IMAGE, INSTALL, make
 
 if TYPE_CHECKING:
@@ -75,3 +78,21 @@ def test_a_base_image_that_the_lock_does_not_pin_is_refused(tmp_path: Path) -> N
     assert str(caught.value) == (
         f"one-001: base image '{IMAGE}' is not in the lock\nhint: wideswe-pack lock --task one-001"
     )
+
+
+def test_a_toolchain_is_known_by_its_version_and_layout_too(tmp_path: Path) -> None:
+    """The version of an archive says how much is taken off its paths: same bytes, other files."""
+    build = make(tmp_path).task_build
+    (target,) = build.recipe.targets
+    archive = Archive(url="https://example.org/tool.tar", sha256="0" * 64, strip=1)
+    asked = target.model_copy(update={"toolchain": Toolchain(archive=archive)})
+    recipe = build.recipe.model_copy(update={"targets": (asked,)})
+    blob = LockedBlob("web", "example.org/tool.tar", digest_of(b""), 0)
+    keys = []
+    for version in ("tool/1", "tool/2", "tool/1"):
+        lock = replace(build.lock, toolchains=(LockedToolchain("archive", version, blob),))
+        made = task_inputs(recipe, lock, store=build.store, repositories=build.repositories)
+        keys.append(made["inputs/toolchain-archive.tar"].spec)
+    assert keys[0] != keys[1]
+    assert keys[0] == keys[2]
+    assert keys[0]["layout"] == TOOLCHAIN_LAYOUT
