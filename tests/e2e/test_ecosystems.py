@@ -67,6 +67,12 @@ def test_apt_get_installs_a_package(place_for: SuitePlace) -> None:
     assert set(found.values()) == {"recorded"}
 
 
+PIN_IT = (
+    "hint: checklist I (an input that is not pinned): pin a version, a commit or a digest in the recipe, and fetch it "
+    "where it is recorded"
+)
+
+
 def test_a_step_that_asks_for_more_than_its_lock_has_is_told_what(place_for: SuitePlace) -> None:
     suite = place_for.suite(APT)
     api.lock(suite.place, suite.task)
@@ -79,12 +85,12 @@ def test_a_step_that_asks_for_more_than_its_lock_has_is_told_what(place_for: Sui
     assert str(caught.value) == (
         f"step x/dependencies: exit code 22 from: {command}\n"
         "curl: (22) The requested URL returned error: 599\n"
-        "not in the lock: GET http://host.invalid/thing?x=1"
+        f"not in the lock: GET http://host.invalid/thing?x=1\n{PIN_IT}"
     )
     with pytest.raises(InputError) as caught:
         builder.build(parse_dockerfile(f"{head}\n# step: x/prepare\nRUN {command}\n"))
     assert str(caught.value) == (
-        f"step x/prepare: exit code 6 from: {command}\ncurl: (6) Could not resolve host: host.invalid"
+        f"step x/prepare: exit code 6 from: {command}\ncurl: (6) Could not resolve host: host.invalid\n{PIN_IT}"
     )
 
 

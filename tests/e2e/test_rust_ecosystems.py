@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from packager.oci.layer import open_layer
+from packager.oci.tar_reader import read_tar
 from packager.sandbox.namespaces import may_mount
 from tests.support.git_builder import GitBuilder
 from tests.support.locked_files import cargo_lock
@@ -90,11 +91,13 @@ def test_cargo_fetch_takes_crates_from_the_index_and_builds_offline(place_for: S
     assert purls(suite) == {f"pkg:cargo/{name}@{version}": "lock" for name, version in CRATES.items()}
     script = "cd cargo && cargo run --quiet --locked --offline"
     assert said(suite.task_build().builder(), stage, script) == "676f 7\n"
-    layers = [open_layer(suite.place.store(), layer) for layer in stage.layers[2:]]
-    for layer in layers:
-        with layer as stream:
-            data = stream.read(1 << 30)
-        assert [mark for mark in (b"127.0.0.1", b":3128", b"ca.pem", b"loopback proxy") if mark in data] == []
+    marks = (b"127.0.0.1", b":3128", b"ca.pem", b"loopback proxy")
+    for layer in stage.layers[2:]:
+        with open_layer(suite.place.store(), layer) as stream:
+            for entry, content in read_tar(stream):
+                data = content.read()
+                if not entry.path.startswith(b"opt/toolchains/"):  # Cargo itself knows the address of loopback
+                    assert (entry.path, [mark for mark in marks if mark in data]) == (entry.path, [])
 
 
 def test_cargo_takes_a_dependency_from_git_and_leaves_the_same_each_time(place_for: SuitePlace) -> None:
