@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from packager.api.bundle import Cargo, export_bundle, import_bundle, load
     from packager.api.carry import Copied, mirror, mirror_pairs, mirror_suite, pull, push
     from packager.api.compare import diff, explain
+    from packager.api.demonstrate import demo
     from packager.api.export import ExportedTasks, HarnessExport, export_tasks
     from packager.api.grants import Granted, grant, join_secret, open_task, rotate_secret, split_secret
     from packager.api.importing import import_released
-    from packager.api.judge import Audited, EvaluationRequest, audit, demo, evaluate, exit_code, inspect, recognise
+    from packager.api.judge import EvaluationRequest, evaluate, exit_code
+    from packager.api.look import Audited, audit, inspect, recognise
     from packager.api.machine import can_build, doctor, ecosystems
     from packager.api.place import Place
     from packager.api.platforms import Joined, join_platforms
@@ -151,7 +153,9 @@ _HOMES = {
     "carry": ("Copied", "mirror", "mirror_pairs", "mirror_suite", "pull", "push"),
     "compare": ("diff", "explain"),
     "importing": ("import_released",),
-    "judge": ("Audited", "EvaluationRequest", "audit", "demo", "evaluate", "exit_code", "inspect", "recognise"),
+    "demonstrate": ("demo",),
+    "judge": ("EvaluationRequest", "evaluate", "exit_code"),
+    "look": ("Audited", "audit", "inspect", "recognise"),
     "machine": ("can_build", "doctor", "ecosystems"),
     "place": ("Place",),
     "platforms": ("Joined", "join_platforms"),

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from packager.api.grants import open_sealed
 from packager.api.judge import EvaluationRequest
+from packager.api.sealed import open_sealed
 from packager.api.trusted import Trust
 from packager.api.workspaces import repositories_in, verified_image
 from packager.base.errors import InputError, UsageError
@@ -214,9 +214,9 @@ class _Run:
     def _assignment(self, store: Store, image: StoredImage, view: View, scratch: Path) -> Assignment:
         """Return what the agent is given; the seal is opened now, so that nobody works for nothing."""
         from packager.agents.run import Assignment
-        from packager.build.inputs import PROMPT_PATH
         from packager.evaluate.predictions import Patch
         from packager.evaluate.trees import DirectoryTree
+        from packager.oci.places import PROMPT_PATH
 
         contents = open_sealed(self.place, store, image, self.task, evaluator=self.request.evaluator)
         with view.engine.open_tree(view.layers, scratch=scratch) as tree, DirectoryTree(tree.lower) as files:

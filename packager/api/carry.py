@@ -139,8 +139,8 @@ def _pulled_before(store: Store, reference: Reference) -> ImageRecord:
 
 def labelled_task(store: Store, record: ImageRecord, *, where: str) -> str:
     """Return the task that an image in the store says it is; it is a name, and no path."""
-    from packager.build.assemble import TASK_LABEL
     from packager.evaluate.judge import read_image
+    from packager.oci.places import TASK_LABEL
     from packager.seal.identities import parse_name
 
     label = read_image(store, record).config.labels.get(TASK_LABEL)

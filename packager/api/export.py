@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from packager.api.bundle import published_name
-from packager.api.grants import EVALUATOR_VARIABLE, open_sealed, task_key
 from packager.api.place import EVALUATOR_KEY
+from packager.api.sealed import EVALUATOR_VARIABLE, open_sealed, task_key
 from packager.api.ship import bare_home
 from packager.api.trusted import Trust
 from packager.api.workspaces import verified_image

@@ -1,31 +1,26 @@
-"""The verbs of labs and auditors: evaluate, inspect, audit, demo."""
+"""The verb of labs: evaluate."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
-from packager.api.grants import open_sealed
-from packager.api.place import PLATFORM, Place
-from packager.api.ship import keygen, sign, verify
+from packager.api.sealed import open_sealed
 from packager.api.trusted import ImageQuestion, Trust, refuse_unverified
 from packager.base.errors import UsageError
 from packager.base.files import full_disk_trouble, write_atomic
-from packager.base.progress import Event, Progress, silent
+from packager.base.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Mapping
 
-    from packager.build.audit import Finding
-    from packager.build.foreign import Recognised
-    from packager.evaluate.judge import StoredImage
+    from packager.api.place import Place
     from packager.evaluate.predictions import Patch, Prediction, Predictions
     from packager.evaluate.run_record import RunRecord
     from packager.evaluate.trajectory import Trajectory
     from packager.evaluate.verdict import Verdict
     from packager.seal.bundle import SealContents
-    from packager.store.store import Store
 
 _EXIT_UNRESOLVED = 1
 _EXIT_INFRA = 6
@@ -105,58 +100,6 @@ class EvaluationRequest:
         return read_trajectory(path)
 
 
-@dataclass(frozen=True)
-class InspectedLayer:
-    """One layer: the digests of its tar and its blob, and the blob's size in bytes."""
-
-    diff_id: str
-    digest: str
-    size: int
-
-
-@dataclass(frozen=True)
-class Inspected:
-    """What an image is made of."""
-
-    task: str
-    manifest: str
-    content_id: str
-    layers: tuple[InspectedLayer, ...]
-    signatures: int
-    grants: int
-
-
-@dataclass(frozen=True)
-class Demonstrated:
-    """The whole walk of one task."""
-
-    manifest: str
-    content_id: str
-    checks: int
-    gold: Verdict
-    empty: Verdict
-
-    @property
-    def as_expected(self) -> bool:
-        """Whether gold is resolved and nothing is not."""
-        return (self.gold.grade.outcome.value, self.empty.grade.outcome.value) == ("resolved", "unresolved")
-
-
-@dataclass(frozen=True)
-class Audited:
-    """What an audit found in an image of so many layers; clean if it found nothing."""
-
-    task: str
-    manifest: str
-    layers: int
-    findings: tuple[Finding, ...]
-
-    @property
-    def clean(self) -> bool:
-        """Whether nothing gives the answer away, as far as an audit can see."""
-        return not self.findings
-
-
 @full_disk_trouble("evaluate")
 def evaluate(place: Place, task: str, request: EvaluationRequest, *, progress: Progress = silent) -> Verdict:
     """Verify a task's image, open its seal, apply the patches, run the hidden tests and return the verdict."""
@@ -204,103 +147,3 @@ def exit_code(verdict: Verdict) -> int:
 
     codes = {Outcome.RESOLVED: 0, Outcome.INFRA: _EXIT_INFRA}
     return codes.get(verdict.grade.outcome, _EXIT_UNRESOLVED)
-
-
-def _image(place: Place, store: Store, task: str) -> StoredImage:
-    from packager.evaluate.judge import read_image
-
-    return read_image(store, place.record(task))
-
-
-def inspect(place: Place, task: str) -> Inspected:
-    """Return what a task's image is made of."""
-    from packager.oci.config import content_id
-    from packager.seal.grants import count_grants
-
-    store = place.store()
-    image = _image(place, store, task)
-    layers = tuple(
-        InspectedLayer(diff_id, layer.digest, layer.size)
-        for layer, diff_id in zip(image.layers, image.config.diff_ids, strict=True)
-    )
-    return Inspected(
-        task,
-        image.record.manifest.digest,
-        content_id(image.config.diff_ids, image.config_bytes),
-        layers,
-        len(image.record.signatures) + len(image.record.referrers),
-        count_grants(store, image.record.grants),
-    )
-
-
-@full_disk_trouble("inspect")
-def recognise(archive: Path, *, progress: Progress = silent) -> Recognised:
-    """Return the task and content id of an image that another engine saved; every layer is rewritten by our rules."""
-    from packager.build.foreign import recognise_archive
-
-    return recognise_archive(
-        archive, lambda number, total: progress(Event("inspect", number, total, "layers", "reading"))
-    )
-
-
-@full_disk_trouble("demo")
-def demo(place: Place, task: str, *, progress: Progress = silent) -> Demonstrated:
-    """Walk the whole way with fresh keys in a folder of their own; the store is the usual one, the image forgotten."""
-    from packager.trust.keyfiles import Password
-
-    store = place.store()
-    import tempfile
-
-    from packager.api.author import build
-
-    with tempfile.TemporaryDirectory(prefix="wideswe-demo-") as folder:
-        from secrets import token_hex
-
-        own = replace(place, keys=Path(folder) / "keys", password=Password(token_hex()))
-        keygen(own)
-        before = store.name("images", task)
-        try:
-            built = build(own, task, platform=PLATFORM, progress=progress)
-            sign(own, task, home="wideswe.invalid/demo")
-            checks = verify(own, task, progress=progress)
-            gold = evaluate(own, task, EvaluationRequest(gold=True), progress=progress)
-            empty = Path(folder) / "empty.patch"
-            empty.touch()
-            nothing = EvaluationRequest(target_patches=dict.fromkeys(gold.grade.targets, empty))
-            unsolved = evaluate(own, task, nothing, progress=progress)
-        finally:
-            _put_back(store, task, before)
-    return Demonstrated(built.manifest, built.content_id, len(checks), gold, unsolved)
-
-
-def _put_back(store: Store, task: str, record: bytes | None) -> None:
-    if record is None:
-        store.remove_name("images", task)
-    else:
-        store.set_name("images", task, record)
-
-
-@full_disk_trouble("audit")
-def audit(place: Place, task: str, *, progress: Progress = silent) -> Audited:
-    """Look for anything in a task's image that gives the answer away; needs the recipe, its lock and the answer."""
-    from packager.build.audit import audit_image
-    from packager.build.audit_task import derive_task_secrets, trusted_layers
-
-    store, recipe = place.store(), place.recipe(task)
-    with store.lease():
-        image = _image(place, store, task)
-        lock = place.lock(task, f"{image.config.os}/{image.config.architecture}")
-        progress(Event("audit", message="reading what is secret and what is public"))
-        secrets = derive_task_secrets(recipe, lock, store=store, repositories=place.repositories(recipe))
-        layers = _counted(image.tars(store), len(image.layers), progress)
-        found = audit_image(
-            layers, image.config_bytes, image.annotations, secrets, trusted_layers=trusted_layers(recipe)
-        )
-    return Audited(task, image.record.manifest.digest, len(image.layers), tuple(found))
-
-
-def _counted(layers: Iterable[IO[bytes]], total: int, progress: Progress) -> Iterator[IO[bytes]]:
-    for number, layer in enumerate(layers, 1):
-        progress(Event("audit", number, total, "layers", "searching"))
-        yield layer
-    progress(Event("audit", total, total, "layers", finished=True))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from packager.base.progress import Progress, silent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from packager.oci.record import ImageRecord
     from packager.store.store import Store
@@ -140,6 +140,8 @@ def check_suite(
     place: Place, policy: SuitePolicy, *, allow_expired: bool = False, now: datetime | None = None
 ) -> tuple[list[Check], Suite | None]:
     """Check the suite in the store against its policy and what was seen of it, and remember what is good."""
+    from datetime import UTC, datetime
+
     from packager.trust.seen import read_seen, write_seen
     from packager.trust.suite import Circumstances, trust_suite
 

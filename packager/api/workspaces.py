@@ -97,7 +97,7 @@ def verified_image(
 def repositories_in(files: Tree, task: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the targets and the contexts that an image's own task file names."""
     from packager.base.canonical import parse_json
-    from packager.build.inputs import TASK_PATH, TASK_SCHEMA
+    from packager.oci.places import TASK_PATH, TASK_SCHEMA
 
     where = f"/{TASK_PATH.decode()}"
     try:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 from packager.oci.config import ImageConfig, content_id, format_config
 from packager.oci.descriptor import Descriptor
 from packager.oci.manifest import MEDIA_CONFIG, MEDIA_MANIFEST, Manifest, format_manifest
+from packager.oci.places import TASK_LABEL
 
 if TYPE_CHECKING:
     from packager.base.digests import Digest
     from packager.build.execute import Stage
     from packager.store.store import Store
-
-TASK_LABEL = "dev.wideswe.task"
 
 
 @dataclass(frozen=True)

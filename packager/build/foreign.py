@@ -15,7 +15,6 @@ from typing import IO, TYPE_CHECKING, cast
 from packager.base.canonical import LIMIT_BYTES, parse_json
 from packager.base.digests import BLOCK_BYTES, DiffId, Digest, parse_digest
 from packager.base.errors import InputError, IntegrityError
-from packager.build.assemble import TASK_LABEL
 from packager.lock.archives import keep_content
 from packager.lock.bootstrap import MOUNT_POINTS
 from packager.oci.config import content_id, format_config, parse_config
@@ -30,6 +29,7 @@ from packager.oci.manifest import (
     parse_index,
     parse_manifest,
 )
+from packager.oci.places import TASK_LABEL
 from packager.oci.stack import Made, Stack
 from packager.oci.tar_reader import read_tar
 from packager.oci.tar_writer import write_tar

@@ -13,6 +13,7 @@ from packager.lock.answers import LIMIT_BYTES, read_manifests_tar
 from packager.lock.bootstrap import CONFIGURE_SCRIPT, MOUNT_POINTS, Deb, bootstrap_entries
 from packager.lock.toolchains import TOOLCHAIN_LAYOUT, toolchain_entries
 from packager.oci.entries import Kind, file_entry
+from packager.oci.places import PROMPT_PATH, SEALED_PATH, TASK_PATH, TASK_SCHEMA
 from packager.recipe.globs import matches_any
 
 if TYPE_CHECKING:
@@ -25,11 +26,6 @@ if TYPE_CHECKING:
     from packager.oci.entries import Entry
     from packager.recipe.model import Recipe, SharedHistory
     from packager.store.store import Store
-
-TASK_SCHEMA = "wideswe-task/1"
-SEAL_PATH = b"opt/wideswe/sealed.age"
-TASK_PATH = b"opt/wideswe/task.json"
-PROMPT_PATH = b"opt/wideswe/prompt.md"
 
 
 def task_inputs(recipe: Recipe, lock: Lock, *, store: Store, repositories: Repositories) -> dict[str, Input]:
@@ -56,7 +52,7 @@ def task_inputs(recipe: Recipe, lock: Lock, *, store: Store, repositories: Repos
 
 def seal_input(sealed: bytes) -> Input:
     """Return the input that puts the sealed answer into the image."""
-    return Input({"kind": "seal", "digest": digest_of(sealed)}, lambda _: _placed({SEAL_PATH: sealed}))
+    return Input({"kind": "seal", "digest": digest_of(sealed)}, lambda _: _placed({SEALED_PATH: sealed}))
 
 
 class _Repository:

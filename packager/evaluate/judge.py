@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import secrets
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
@@ -23,8 +22,8 @@ from packager.evaluate.run import Control, Session
 from packager.evaluate.trees import DirectoryTree, Kind
 from packager.oci.config import parse_config
 from packager.oci.manifest import parse_manifest
+from packager.oci.places import SEALED_PATH, TASK_PATH
 from packager.oci.tar_reader import read_tar
-from packager.seal.bundle import SEALED_PATH
 from packager.trust.layers import LIMIT_BYTES as LAYER_LIMIT_BYTES
 from packager.trust.layers import open_bounded
 from packager.trust.marks import Memory
@@ -171,7 +170,7 @@ class Judge:
     def _session(
         self, image: StoredImage, contents: SealContents, profile: Profile, expected: Mapping[str, ExpectedCases]
     ) -> Session:
-        word = self.word or secrets.token_hex(4)
+        word = self.word or os.urandom(4).hex()
         hidden, controlled = plant_all(profile.targets, contents.hidden, expected, word)
         return Session(
             engine=self.engine,
@@ -200,8 +199,7 @@ def _record(given: Mapping[str, Patch | None], tested: Mapping[str, Tested], *, 
 
 def _kind(layers: Sequence[Path]) -> str:
     """Return whether the task is a bugfix or a feature, as its image says; nothing if it does not."""
-    from packager.build.inputs import TASK_PATH  # noqa: PLC0415 - not before the tests have run
-    from packager.evaluate.run_record import KINDS  # noqa: PLC0415
+    from packager.evaluate.run_record import KINDS  # noqa: PLC0415 - not before the tests have run
 
     for layer in reversed(layers):
         with DirectoryTree(layer) as files:

@@ -11,7 +11,6 @@ from packager.base.digests import Digest, digest_of
 from packager.base.errors import InputError
 from packager.base.files import read_file
 from packager.base.paths import parse_relative
-from packager.base.problems import Problem, refuse
 from packager.evaluate.patch_names import MAX_PATCH_BYTES, strip_parts
 
 if TYPE_CHECKING:
@@ -177,6 +176,8 @@ def _read_directory(path: Path) -> Predictions:
 
 
 def _read_jsonl(path: Path) -> Predictions:
+    from packager.base.problems import Problem, refuse  # noqa: PLC0415 - one patch has no more than one problem
+
     found: dict[tuple[str, str], Prediction | None] = {}
     lines: dict[tuple[str, str], int] = {}
     problems: list[Problem] = []

@@ -6,13 +6,12 @@ read is a part of its own, equal only to itself.
 
 from __future__ import annotations
 
-import configparser
 import json
 import re
-import tomllib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import configparser
     from collections.abc import Callable, Mapping
 
 _NODE_RUNNERS = ("scripts", "jest", "vitest", "mocha", "ava", "tap", "c8", "nyc", "babel", "imports")
@@ -24,6 +23,8 @@ _JVM = re.compile(r"(?i)surefire|failsafe|skipTests|testFailureIgnore|ignoreFail
 
 
 def _toml(data: bytes) -> dict[str, Any]:
+    import tomllib  # noqa: PLC0415 - most tasks guard no such file
+
     return tomllib.loads(data.decode())
 
 
@@ -39,16 +40,19 @@ def _pyproject(data: bytes) -> object:
     return [*hooks, *(_at(plain, "tool", tool) for tool in _PYTHON_TOOLS)]
 
 
-class _Ini(configparser.ConfigParser):
-    """Names stay as they are written."""
-
-    def optionxform(self, optionstr: str) -> str:
-        return optionstr
-
-
 def _ini(data: bytes) -> configparser.ConfigParser:
-    parser = _Ini(interpolation=None, strict=False, delimiters=("=",))
-    parser.read_string(data.decode())
+    """Read an INI file, names as they are written; what is none is a ValueError."""
+    import configparser  # noqa: PLC0415 - most tasks guard no such file
+
+    class Ini(configparser.ConfigParser):
+        def optionxform(self, optionstr: str) -> str:
+            return optionstr
+
+    parser = Ini(interpolation=None, strict=False, delimiters=("=",))
+    try:
+        parser.read_string(data.decode())
+    except configparser.Error as error:
+        raise ValueError(str(error)) from error
     return parser
 
 
@@ -88,7 +92,7 @@ def _careful(read: Callable[[bytes], object]) -> Callable[[bytes], object]:
     def carefully(data: bytes) -> object:
         try:
             return read(data)
-        except (ValueError, RecursionError, configparser.Error):
+        except (ValueError, RecursionError):
             return data
 
     return carefully

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from packager.base.canonical import parse_json
 from packager.base.errors import InputError, IntegrityError
-from packager.build.inputs import PROMPT_PATH, TASK_PATH, TASK_SCHEMA
 from packager.evaluate.run import PREPARE_FACTOR, PREPARE_TIMEOUT_S
+from packager.oci.places import PROMPT_PATH, TASK_PATH, TASK_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

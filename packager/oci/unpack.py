@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import stat
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self, TypeVar
@@ -250,6 +249,8 @@ class _Target:
             return
         if path in self._directories:  # of others nothing was made here
             self._forget(path)
+        import shutil  # noqa: PLC0415 - rarely needed
+
         shutil.rmtree(os.fsdecode(name), dir_fd=parent)
         self._forget_parents()
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import shutil
-import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -104,6 +102,8 @@ def _docker_lack() -> Lack | None:
         )
     if os.geteuid() != 0:
         return Lack("a plain user cannot enter the containers of the daemon", "run as root")
+    import socket  # noqa: PLC0415 - the native engine needs none
+
     try:
         with socket.socket(socket.AF_UNIX) as door:
             door.connect(host.removeprefix("unix://"))
@@ -131,7 +131,8 @@ def _program_lack(name: str) -> Lack | None:
 
 def _disk_lack(store_root: Path) -> Lack | None:
     there = next(path for path in (store_root, *store_root.parents) if path.is_dir())
-    free = shutil.disk_usage(there).free
+    found = os.statvfs(there)
+    free = found.f_bavail * found.f_frsize
     if free >= _ROOM_BYTES:
         return None
     return Lack(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from packager.sandbox.fetches import Relay
 from packager.sandbox.identity import proxy_environment
 
 if TYPE_CHECKING:
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
 
 def open_loopback(reachable: Reachable, ca_file: Path) -> Proxy | RelayServer:
     """Return what is to be started with the listening socket; `ca_file` is where a proxy keeps its certificate."""
+    from packager.sandbox.fetches import Relay  # noqa: PLC0415 - tests fetch nothing
+
     if isinstance(reachable, Relay):
         from packager.sandbox.relay import RelayServer  # noqa: PLC0415 - no step of a build needs it
 
@@ -28,4 +29,6 @@ def open_loopback(reachable: Reachable, ca_file: Path) -> Proxy | RelayServer:
 
 def loopback_environment(reachable: Reachable) -> dict[str, str]:
     """Return the variables that tell a command of it; they win over its own."""
+    from packager.sandbox.fetches import Relay  # noqa: PLC0415 - tests fetch nothing
+
     return {} if isinstance(reachable, Relay) else {**reachable.environment(), **proxy_environment()}

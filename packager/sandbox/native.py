@@ -6,13 +6,11 @@ capabilities instead of all or none, and needs nothing installed.
 
 from __future__ import annotations
 
-import array
 import contextlib
 import itertools
 import marshal
 import os
 import resource
-import socket
 import sys
 import time
 from pathlib import Path
@@ -20,7 +18,6 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 from packager.base.errors import WorldError
 from packager.base.processes import Surroundings, running
-from packager.oci.tree import diff_trees
 from packager.sandbox import cgroups
 from packager.sandbox.engine import Ended
 from packager.sandbox.identity import FIXED_FILES, HOSTNAME, PROXY_PORT, ROOM_IN_TREE
@@ -30,6 +27,7 @@ from packager.sandbox.overlay import stacked
 from packager.sandbox.pump import Pump
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Iterator, Sequence
 
     from packager.oci.entries import Entry
@@ -203,6 +201,8 @@ class NativeTree:
 
     def changes(self) -> list[Entry]:
         """Return the entries of the layer that was written; only the upper layer is walked."""
+        from packager.oci.tree import diff_trees  # noqa: PLC0415 - builds need it, evaluations do not
+
         return diff_trees(self.lower, self.root, upper=self.upper)
 
     def run(self, command: Command, streams: Streams, *, fetches: Reachable | None = None) -> Ended:
@@ -304,6 +304,8 @@ def _channels(*, with_listener: bool) -> Iterator[_Channels]:
         if not with_listener:
             yield _Channels(spec, spec_here, there, here)
             return
+        import socket  # noqa: PLC0415 - only commands that may fetch listen
+
         ours, theirs = (held.enter_context(end) for end in socket.socketpair())
         ours.settimeout(_ACCEPT_S)
         yield _Channels(spec, spec_here, there, here, theirs, ours)
@@ -341,10 +343,7 @@ def _on_listener(channels: _Channels, proxy: Proxy | RelayServer | None) -> dict
 
 def _take_listener(channel: socket.socket) -> socket.socket | None:
     """Receive the listening socket that the launcher bound inside the sandbox's network; None if it failed before."""
-    size = array.array("i").itemsize
-    _, ancillary, _, _ = channel.recvmsg(1, socket.CMSG_SPACE(size))
-    handles = array.array("i")
-    for level, kind, data in ancillary:
-        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-            handles.frombytes(data[: len(data) - len(data) % size])
+    import socket  # noqa: PLC0415 - see above
+
+    _, handles, _, _ = socket.recv_fds(channel, 1, 1)
     return socket.socket(fileno=handles[0]) if handles else None

@@ -20,7 +20,6 @@ from packager.oci.entries import Entry, Kind, dir_entry, file_entry, symlink_ent
 from packager.oci.tar_reader import read_tar
 from packager.oci.tar_writer import write_tar
 from packager.seal.age_reader import read_age
-from packager.seal.age_writer import write_age
 from packager.seal.identities import RootSecret, parse_identities, parse_name, task_identity
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from packager.oci.tar_reader import EntryReader
 
 SCHEMA = "wideswe-seal/1"
-SEALED_PATH = b"opt/wideswe/sealed.age"
 LIMIT_BYTES = 256 << 20
 SYMLINK_MODE = 0o120000
 FILE_MODES = (0o644, 0o755)
@@ -86,6 +84,8 @@ def seal(contents: SealContents, root: RootSecret) -> bytes:
     """Return the sealed file; the same contents and root give the same bytes."""
     _, recipient = task_identity(root, contents.suite, contents.task)
     plain = format_plain(contents)
+    from packager.seal.age_writer import write_age  # noqa: PLC0415 - whoever opens a seal needs none
+
     return b"".join(write_age(plain, [recipient], secret=root.derive("seal"), context=str(contents.name)))
 
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from packager.base.errors import InputError, TrustError
 from packager.seal.age_format import hkdf
 from packager.seal.age_reader import read_age
-from packager.seal.age_writer import write_age
 from packager.seal.bech32 import format_bech32, parse_bech32
 from packager.seal.keyfiles import create_secret_file, read_secret_file
 from packager.seal.keys import (
@@ -149,6 +148,8 @@ def make_grant(identity: str, recipients: Sequence[str], comment: str = "", *, r
         parse_recipient(recipient)
     plain = _grant_text(identity, comment)
     secret = os.urandom(KEY_BYTES) if root is None else root.derive("grant")
+    from packager.seal.age_writer import write_age  # noqa: PLC0415 - whoever opens a seal needs none
+
     return b"".join(write_age(plain, recipients, secret=secret, context=_GRANT_TITLE))
 
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from packager.base.digests import BLOCK_BYTES
 from packager.oci.entries import Kind
+from packager.oci.places import SEALED_PATH
 from packager.oci.tar_reader import read_tar
 from packager.seal.age_format import CHUNK_BYTES, TAG_BYTES, sealed_size
 from packager.seal.age_reader import read_header
-from packager.seal.bundle import SEALED_PATH, padded_size
+from packager.seal.bundle import padded_size
 from packager.trust.checks import Answer
 from packager.trust.layers import open_bounded
 

@@ -7,8 +7,8 @@ form is a sigstore bundle as a referrer, the default of cosign 3.
 from __future__ import annotations
 
 import base64
+import time
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from packager.base.canonical import format_canonical
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 SIMPLE_SIGNING_TYPE = "application/vnd.dev.cosign.simplesigning.v1+json"
 SIGNATURE_ANNOTATION = "dev.cosignproject.cosign/signature"
 PREDICATE_ANNOTATION = "dev.sigstore.bundle.predicateType"
-CREATED = datetime.fromtimestamp(SOURCE_DATE_EPOCH, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+CREATED = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(SOURCE_DATE_EPOCH))
 
 _NO_TIME = "0001-01-01T00:00:00Z"
 

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 from packager.base.canonical import LIMIT_BYTES
 from packager.base.errors import TrustError
 from packager.base.progress import Progress, silent
-from packager.build.assemble import TASK_LABEL
 from packager.oci.config import parse_config
 from packager.oci.manifest import MANIFEST_TYPES, MEDIA_CONFIG, MEDIA_DOCKER_CONFIG, parse_manifest
+from packager.oci.places import TASK_LABEL
 from packager.trust.checks import Answer, Check, ask_all
 from packager.trust.marks import Memory
 from packager.trust.payload import parse_published_name

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 from packager import api
 from packager.api.place import ROOT_SECRET, SUITE
-from packager.build.assemble import TASK_LABEL
-from packager.build.inputs import SEAL_PATH
 from packager.evaluate.judge import read_image
 from packager.evaluate.profile import Profile, TargetProfile, format_profile
 from packager.oci.config import format_config
@@ -16,6 +14,7 @@ from packager.oci.descriptor import describe
 from packager.oci.entries import file_entry
 from packager.oci.layer import write_layer
 from packager.oci.manifest import MEDIA_CONFIG, MEDIA_MANIFEST, Manifest, format_manifest
+from packager.oci.places import SEALED_PATH, TASK_LABEL
 from packager.oci.record import ImageRecord, format_record
 from packager.sandbox.engine import Limits
 from packager.seal.bundle import SealContents, seal
@@ -34,7 +33,7 @@ def make_clock_image(place: api.Place, recipe: Recipe) -> None:
     image = read_image(store, place.record(recipe.id))
     target = recipe.targets[0].name
     sealed = seal(_contents(target), read_root(place.keys / ROOT_SECRET))
-    layer = write_layer([file_entry(SEAL_PATH, sealed)], store)
+    layer = write_layer([file_entry(SEALED_PATH, sealed)], store)
     labels = {**image.config.labels, TASK_LABEL: CLOCK_TASK}
     config = format_config(replace(image.config, labels=labels, diff_ids=(*image.config.diff_ids[:-1], layer.diff_id)))
     store.put(config)

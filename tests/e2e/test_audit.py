@@ -21,10 +21,11 @@ from packager.oci.descriptor import Descriptor, describe
 from packager.oci.entries import Entry, Kind, file_entry
 from packager.oci.layer import write_layer
 from packager.oci.manifest import MEDIA_MANIFEST, format_manifest, parse_manifest
+from packager.oci.places import SEALED_PATH
 from packager.oci.record import ImageRecord, format_record
 from packager.oci.tar_reader import read_tar
 from packager.sandbox.namespaces import may_mount
-from packager.seal.bundle import SEALED_PATH, SealContents, format_plain
+from packager.seal.bundle import SealContents, format_plain
 from packager.trust.layers import open_bounded
 from tests.support.shipped_task import HELLO, build_shipped
 

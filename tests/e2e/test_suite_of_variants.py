@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from packager import api
-from packager.build.assemble import TASK_LABEL
 from packager.oci.config import format_config, parse_config
 from packager.oci.descriptor import describe
 from packager.oci.entries import file_entry
 from packager.oci.layer import write_layer
 from packager.oci.manifest import MEDIA_CONFIG, MEDIA_MANIFEST, format_manifest, parse_manifest
+from packager.oci.places import TASK_LABEL
 from packager.oci.record import ImageRecord, format_record
 from packager.registry.client import RegistryClient
 from packager.trust.keyfiles import Password, read_private_key

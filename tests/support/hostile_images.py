@@ -10,7 +10,6 @@ import zstandard
 
 from packager import api
 from packager.base.digests import DiffId, digest_of
-from packager.build.assemble import TASK_LABEL
 from packager.evaluate.expected import ExpectedCases
 from packager.evaluate.profile import Profile, TargetProfile, format_profile
 from packager.oci.config import ImageConfig, format_config
@@ -26,9 +25,10 @@ from packager.oci.manifest import (
     Manifest,
     format_manifest,
 )
+from packager.oci.places import SEALED_PATH, TASK_LABEL
 from packager.oci.record import ImageRecord
 from packager.sandbox.engine import Limits
-from packager.seal.bundle import SEALED_PATH, SealContents, seal
+from packager.seal.bundle import SealContents, seal
 from packager.seal.grants import add_grants
 from packager.seal.identities import create_evaluator_key, make_grants, task_identity, write_identity
 from packager.trust.keyfiles import Password

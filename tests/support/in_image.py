@@ -12,8 +12,8 @@ from packager.base.processes import Surroundings, run
 from packager.evaluate.judge import read_image
 from packager.evaluate.predictions import Patch
 from packager.evaluate.workspace import Workspace
+from packager.oci.places import SEALED_PATH
 from packager.sandbox.native import NativeEngine
-from packager.seal.bundle import SEALED_PATH
 from tests.support.walk import sealed_file
 
 if TYPE_CHECKING:

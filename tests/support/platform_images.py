@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from packager.build.assemble import TASK_LABEL
 from packager.oci.config import ImageConfig, format_config
 from packager.oci.descriptor import describe
 from packager.oci.entries import file_entry
 from packager.oci.layer import write_layer
 from packager.oci.manifest import MEDIA_CONFIG, MEDIA_MANIFEST, Manifest, format_manifest
+from packager.oci.places import TASK_LABEL
 from tests.support.sealed_images import KEY, sealed_entries, signed
 
 if TYPE_CHECKING:

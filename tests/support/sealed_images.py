@@ -14,8 +14,9 @@ from packager.oci.descriptor import Descriptor, describe
 from packager.oci.entries import file_entry
 from packager.oci.layer import write_layer
 from packager.oci.manifest import MEDIA_CONFIG, MEDIA_MANIFEST, Manifest, format_manifest
+from packager.oci.places import SEALED_PATH
 from packager.oci.record import ImageRecord
-from packager.seal.bundle import SEALED_PATH, SealContents, seal
+from packager.seal.bundle import SealContents, seal
 from packager.seal.identities import RootSecret
 from packager.store.store import Store
 from packager.trust.keys import PrivateKey

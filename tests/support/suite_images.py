@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from packager.build.assemble import TASK_LABEL
 from packager.oci.config import ImageConfig, format_config
 from packager.oci.descriptor import describe
 from packager.oci.entries import dir_entry, file_entry
 from packager.oci.layer import write_layer
 from packager.oci.manifest import MEDIA_CONFIG, MEDIA_MANIFEST, Manifest, format_manifest
+from packager.oci.places import SEALED_PATH, TASK_LABEL
 from packager.oci.record import ImageRecord, format_record
-from packager.seal.bundle import SEALED_PATH, seal
+from packager.seal.bundle import seal
 from packager.seal.grants import put_grant
 from tests.support.images import bytes_of
 from tests.support.sealed_images import CONTENTS, KEY, ROOT, signed

@@ -21,8 +21,9 @@ from packager.oci.descriptor import describe
 from packager.oci.entries import file_entry
 from packager.oci.layer import write_layer
 from packager.oci.manifest import MEDIA_CONFIG, MEDIA_MANIFEST, format_manifest, parse_manifest
+from packager.oci.places import SEALED_PATH
 from packager.oci.record import ImageRecord, format_record, parse_record
-from packager.seal.bundle import SEALED_PATH, open_seal
+from packager.seal.bundle import open_seal
 from packager.seal.identities import read_root, task_identity
 from packager.store.store import Store
 from packager.trust.keyfiles import Password, read_private_key

@@ -10,10 +10,11 @@ import pytest
 from packager.base.digests import digest_of
 from packager.base.errors import InputError
 from packager.build.context import write_context
-from packager.build.inputs import SEAL_PATH, task_inputs
+from packager.build.inputs import task_inputs
 from packager.lock.model import LockedBase, LockedBlob, LockedToolchain
 from packager.lock.toolchains import TOOLCHAIN_LAYOUT
 from packager.oci.manifest import MEDIA_LAYER_TAR, MEDIA_MANIFEST, parse_manifest
+from packager.oci.places import SEALED_PATH
 from packager.oci.tar_reader import read_tar
 from packager.recipe.model import Archive, Toolchain
 from tests.support.locked_task import IMAGE, INSTALL, make
@@ -55,7 +56,9 @@ def test_the_environment_has_the_net_of_both_installs_and_the_base_images_settin
     sealed = made.task_build.sealed(b"sealed")
     assert sealed.layers[:-1] == stage.layers
     with made.task_build.store.open(sealed.layers[-1].digest) as _:
-        assert made.task_build.builder().tree(sealed.layers[-1]).joinpath(SEAL_PATH.decode()).read_bytes() == b"sealed"
+        assert (
+            made.task_build.builder().tree(sealed.layers[-1]).joinpath(SEALED_PATH.decode()).read_bytes() == b"sealed"
+        )
     image = made.task_build.image(sealed)
     manifest = parse_manifest(made.task_build.store.read(image.manifest.digest, 1 << 20))
     assert [row.digest for row in manifest.layers] == [layer.digest for layer in sealed.layers]

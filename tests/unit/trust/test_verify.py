@@ -26,10 +26,11 @@ from packager.oci.manifest import (
     format_manifest,
     parse_manifest,
 )
+from packager.oci.places import SEALED_PATH
 from packager.oci.record import ImageRecord, SignatureTag
 from packager.oci.tar_writer import write_tar
 from packager.seal.age_writer import write_age
-from packager.seal.bundle import SEALED_PATH, open_seal, seal
+from packager.seal.bundle import open_seal, seal
 from packager.seal.identities import create_evaluator_key, task_identity
 from packager.trust import dsse
 from packager.trust.checks import Check, is_verified
