@@ -27,7 +27,6 @@ import statistics
 import sys
 import tarfile
 import tempfile
-import threading
 import time
 import zipfile
 from pathlib import Path
@@ -39,6 +38,7 @@ from packager.lock.model import LockedBlob, LockedFetch
 from packager.lock.replay import Replay
 from packager.sandbox.proxy import Proxy
 from packager.store.store import Store
+from tests.support.http_server import LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,16 +59,8 @@ def plain_server(folder: Path) -> Iterator[str]:
             """Say that a page without ending is one."""
             return "application/json" if str(path).endswith(".json") else super().guess_type(path)
 
-    handler = functools.partial(Quiet, directory=str(folder))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with LoopbackServer(functools.partial(Quiet, directory=str(folder))) as server:
+        yield server.url
 
 
 @contextlib.contextmanager

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,6 +22,7 @@ from tests.support.client_walk import Project, needs, walk
 from tests.support.git_builder import GitBuilder
 from tests.support.host_engine import HostEngine
 from tests.support.host_tree import make_host_layer
+from tests.support.http_server import LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,15 +53,8 @@ class _Moving(BaseHTTPRequestHandler):
 @contextmanager
 def moving_server() -> Iterator[str]:
     """Serve on a loopback address that clients do not take for their own machine, and so ask the proxy for."""
-    server = ThreadingHTTPServer(("127.0.0.2", 0), _Moving)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.2:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with LoopbackServer(_Moving, address="127.0.0.2") as server:
+        yield server.url
 
 
 @pytest.fixture(scope="module")

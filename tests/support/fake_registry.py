@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 from collections import Counter
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import unquote
 
 from packager.lock.clients import Clients
 from packager.lock.ecosystems.cargo_index import place_in_index
 from tests.support.artifacts import integrity_of
+from tests.support.http_server import LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -147,13 +147,6 @@ class _Handler(BaseHTTPRequestHandler):
 def fake_registry() -> Iterator[FakeRegistry]:
     """Run the registries until the block ends."""
     registry = FakeRegistry()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"registry": registry}))
-    registry.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
+    with LoopbackServer(type("Handler", (_Handler,), {"registry": registry})) as server:
+        registry.url = server.url
         yield registry
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

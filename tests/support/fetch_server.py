@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import urlsplit
 
 from packager.sandbox.fetches import Request
+from tests.support.http_server import LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -62,16 +62,7 @@ class _Handler(BaseHTTPRequestHandler):
 def serve(source: FetchSource) -> Iterator[Mapping[str, str]]:
     """Serve a source; give the environment in which clients use it: proxy, alias hosts, no settings of this machine."""
     handler = type("Handler", (_Handler,), {"source": source})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    address = f"http://127.0.0.1:{server.server_address[1]}"
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "PYENV_VERSION", "PYENV_ROOT") if name in os.environ}
     names = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "npm_config_proxy", "npm_config_https_proxy")
-    try:
-        yield {**kept, **dict.fromkeys(names, address), **source.environment()}
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with LoopbackServer(handler) as server:
+        yield {**kept, **dict.fromkeys(names, server.url), **source.environment()}

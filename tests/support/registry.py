@@ -11,9 +11,11 @@ import threading
 import time
 import uuid
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Self
+from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote, urlsplit
+
+from tests.support.http_server import LoopbackServer
 
 if TYPE_CHECKING:
     import ssl
@@ -64,7 +66,7 @@ class Seen:
     headers: Mapping[str, str]
 
 
-class MemoryRegistry:
+class MemoryRegistry(LoopbackServer):
     """A registry on loopback; a context manager."""
 
     def __init__(self, options: Options | None = None, tls: ssl.SSLContext | None = None) -> None:
@@ -77,30 +79,7 @@ class MemoryRegistry:
         self.tokens: dict[str, tuple[set[str], float]] = {}
         self.seen: list[Seen] = []
         self.lock = threading.RLock()
-        handler = type("Handler", (_Handler,), {"registry": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._server.daemon_threads = True
-        self._scheme = "https" if tls else "http"
-        if tls is not None:
-            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-
-    @property
-    def host(self) -> str:
-        return f"127.0.0.1:{self._server.server_port}"
-
-    @property
-    def url(self) -> str:
-        return f"{self._scheme}://{self.host}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(type("Handler", (_Handler,), {"registry": self}), tls=tls)
 
     def put_blob(self, repo: str, data: bytes) -> str:
         digest = digest_of(data)

@@ -6,41 +6,22 @@ It is an HTTP proxy, too, so that it can be a registry at any host that a test m
 from __future__ import annotations
 
 import re
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Self
+from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING
+
+from tests.support.http_server import LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class SmallRegistry:
+class SmallRegistry(LoopbackServer):
     """Serves bytes by path (with query, if there is one), whatever the host, and notes what it is asked."""
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self.files = dict(files)
         self.asked: list[str] = []
-        handler = type("Handler", (_Handler,), {"registry": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-
-    @property
-    def host(self) -> str:
-        return f"127.0.0.1:{self._server.server_port}"
-
-    @property
-    def url(self) -> str:
-        return f"http://{self.host}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(type("Handler", (_Handler,), {"registry": self}))
 
 
 class _Handler(BaseHTTPRequestHandler):
