@@ -6,7 +6,9 @@ The same settings and source give the same bytes.
 from __future__ import annotations
 
 import ast
+import importlib.util
 import io
+import sys
 import zipfile
 from functools import cache
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import packager
 from packager.evaluate.readers import READERS
+from packager.export.scorer import STANDARD_MEMBER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,7 +40,7 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 def format_scorer(settings: Mapping[str, object], extra: Mapping[str, bytes] | None = None) -> bytes:
     """Return a zip that `python3 -I` runs."""
-    files = {**_modules(), **(extra or {})}
+    files = {**_modules(), STANDARD_MEMBER: _standard_modules(), **(extra or {})}
     files["__main__.py"] = f"from {_ENTRY} import main\n\nraise SystemExit(main({dict(settings)!r}))\n".encode()
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
@@ -64,6 +67,21 @@ def _modules() -> dict[str, bytes]:
         waiting += _imports(ast.parse(found[inner]))
         waiting.append(name.rpartition(".")[0])
     return found | _stand_ins()
+
+
+@cache
+def _standard_modules() -> bytes:
+    """Return a line for each module of Python's own library that ours import, be it in a function."""
+    trees = [ast.parse(data) for name, data in _modules().items() if name.endswith(".py")]
+    names = {name for tree in trees for name in _imports(tree) if name.partition(".")[0] in sys.stdlib_module_names}
+    return "".join(f"{name}\n" for name in sorted(filter(_is_module, names))).encode()
+
+
+def _is_module(name: str) -> bool:
+    parent, _, child = name.rpartition(".")
+    if parent and not hasattr(importlib.import_module(parent), "__path__"):
+        return False  # `from os import PathLike`
+    return bool(child) and importlib.util.find_spec(name) is not None
 
 
 def _file_of(name: str) -> Path | None:

@@ -48,13 +48,12 @@ if TYPE_CHECKING:
 
 KEY_VARIABLE = "WIDESWE_TASK_KEY"
 SEAL_MEMBER = "seal.tar"
+STANDARD_MEMBER = "standard.txt"
+"""Names, a line each, the modules of Python's own library that ours import."""
 _UNKNOWN = 6
 _COLLECTED_BYTES = 8 << 30
-_LATER = (
-    "shutil",
-    *(f"encodings.{name}" for name in ("ascii", "cp1252", "idna", "latin_1", "utf_8", "utf_16", "utf_32")),
-)
-"""What functions of ours and Python's own import when they run."""
+_LATER = tuple(f"encodings.{name}" for name in ("ascii", "cp1252", "idna", "latin_1", "utf_8", "utf_16", "utf_32"))
+"""What functions of Python's own import when they run."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +92,9 @@ def settle_imports(scorer: str) -> None:
     """Import all that may be needed, then nothing any more: tests may change the files that modules come from."""
     with zipfile.ZipFile(scorer) as own:
         inner = [name for name in own.namelist() if name.startswith("packager/") and name.endswith(".py")]
+        standard = own.read(STANDARD_MEMBER).decode().split()
     names = [name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in inner]
-    for name in (*names, *_LATER):
+    for name in (*names, *standard, *_LATER):
         importlib.import_module(name)
     sys.meta_path[:] = [BuiltinImporter, FrozenImporter]  # what is inside Python itself
     for place in (sys.path, sys.path_hooks, sys.path_importer_cache):

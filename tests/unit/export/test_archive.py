@@ -43,6 +43,30 @@ def run_time_imports(node: ast.AST) -> set[str]:
     return set().union(*(run_time_imports(child) for child in ast.iter_child_nodes(node)))
 
 
+def test_what_is_imported_while_tests_run_was_imported_before_them(tmp_path: Path) -> None:
+    """Functions import some modules when they first run; by then the scorer looks for none any more."""
+    scorer = tmp_path / "score.pyz"
+    scorer.write_bytes(format_scorer(SETTINGS))
+    program = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from packager.export.scorer import settle_imports
+settle_imports(sys.argv[1])
+try:
+    import wave
+except ImportError:
+    pass
+else:
+    sys.exit("modules are still looked for")
+from packager.evaluate.predictions import read_predictions
+from packager.evaluate.sections import SECTIONS
+print(SECTIONS["pyproject.toml"](b"[tool.pytest]\\na = 1"), SECTIONS["setup.cfg"](b"[aliases]\\na = 1"))
+"""
+    done = run([sys.executable, "-I", "-S", "-c", program, str(scorer)], Surroundings(env={}, cwd=tmp_path))
+    told = "[None, None, {'a': 1}, None, None, None, None, None] [None, {'aliases': {'a': '1'}}]\n"
+    assert (done.exit_code, done.stdout.decode(), done.stderr) == (0, told, b"")
+
+
 def test_it_runs_alone_and_says_what_it_lacks(tmp_path: Path) -> None:
     scorer = tmp_path / "score.pyz"
     scorer.write_bytes(format_scorer(SETTINGS))
