@@ -1,4 +1,7 @@
-"""Laws of grading: more passes never hurt, fewer never help, and order does not matter."""
+"""Laws of grading: more passes never hurt, fewer never help, and order does not matter.
+
+A further report of an expected test (`::#2` …) is none of more passes: somebody else reports it, too.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packager.evaluate.grade import ExpectedCases, Outcome, TargetRun, classify, grade_target
-from packager.evaluate.results import Results, Status
+from packager.evaluate.results import Results, Status, original_of
 
 NAMES = st.sampled_from(["a", "b", "c", "d", "a::#2", "b::#2", "e/f[g]"])
 STATUSES = st.sampled_from(list(Status))
@@ -24,11 +27,25 @@ def resolved(expected: ExpectedCases, report: dict[str, Status]) -> bool:
     return grade_target(expected, TargetRun(results=Results(report))).outcome is Outcome.RESOLVED
 
 
+def is_further_report(expected: ExpectedCases, name: str) -> bool:
+    known = {*expected.fail_to_pass, *expected.pass_to_pass}
+    return name not in known and original_of(name) in known
+
+
 @given(expectations(), REPORTS, NAMES)
 def test_one_more_passing_test_never_turns_resolved_into_unresolved(
     expected: ExpectedCases, report: dict[str, Status], name: str
 ) -> None:
-    assert resolved(expected, {**report, name: Status.PASSED}) >= resolved(expected, report)
+    more = resolved(expected, {**report, name: Status.PASSED})
+    assert more >= (resolved(expected, report) and not is_further_report(expected, name))
+
+
+@given(expectations(), REPORTS, NAMES)
+def test_a_further_report_of_an_expected_test_never_resolves(
+    expected: ExpectedCases, report: dict[str, Status], name: str
+) -> None:
+    if is_further_report(expected, name):
+        assert not resolved(expected, {**report, name: Status.PASSED})
 
 
 @given(expectations(), REPORTS, NAMES)
@@ -36,7 +53,7 @@ def test_one_result_less_never_turns_unresolved_into_resolved_unless_it_was_bad(
     expected: ExpectedCases, report: dict[str, Status], name: str
 ) -> None:
     fewer = {key: status for key, status in report.items() if key != name}
-    if name not in report or not report[name].is_bad:
+    if (name not in report or not report[name].is_bad) and not is_further_report(expected, name):
         assert resolved(expected, fewer) <= resolved(expected, report)
 
 
