@@ -445,6 +445,10 @@ def test_kill_9_leaves_no_process_no_mount_and_groups_that_the_next_start_sweeps
     with running(argv, Surroundings(cwd=ROOT), stdout=writing) as child, os.fdopen(reading, "rb") as out:
         os.close(writing)
         assert out.readline() == b"ready\n"
+        until = time.monotonic() + 60
+        while len(_processes("4444")) != 2 and time.monotonic() < until:  # both are what they were started as
+            time.sleep(0.01)
+        assert len(_processes("4444")) == 2
         os.kill(child.pid, signal.SIGKILL)
         child.wait()
         until = time.monotonic() + 60
