@@ -16,11 +16,12 @@ from packager.agents.adapter import STDOUT
 from packager.agents.gateway import Gateway
 from packager.base.digests import digest_of_file
 from packager.base.errors import InputError, WorldError
+from packager.base.files import free_bytes
 from packager.base.log import Log
 from packager.base.processes import find_program
 from packager.base.progress import Event, Progress, silent
 from packager.evaluate.capture import capture_target
-from packager.evaluate.run import Both, Capped, free_bytes
+from packager.evaluate.run import Both, Capped
 from packager.evaluate.trees import DirectoryTree, Kind
 from packager.evaluate.workspace import Workspace
 from packager.sandbox.engine import Bind, Command, Streams

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
+from packager.api.author import build
 from packager.api.judge import EvaluationRequest, evaluate
 from packager.api.place import PLATFORM, Place
 from packager.api.ship import keygen, sign, verify
 from packager.base.files import full_disk_trouble
 from packager.base.progress import Progress, silent
+from packager.trust.keyfiles import Password
 
 if TYPE_CHECKING:
     from packager.evaluate.verdict import Verdict
@@ -36,16 +40,8 @@ class Demonstrated:
 @full_disk_trouble("demo")
 def demo(place: Place, task: str, *, progress: Progress = silent) -> Demonstrated:
     """Walk the whole way with fresh keys in a folder of their own; the store is the usual one, the image forgotten."""
-    from packager.trust.keyfiles import Password
-
     store = place.store()
-    import tempfile
-
-    from packager.api.author import build
-
     with tempfile.TemporaryDirectory(prefix="wideswe-demo-") as folder:
-        from secrets import token_hex
-
         own = replace(place, keys=Path(folder) / "keys", password=Password(token_hex()))
         keygen(own)
         before = store.name("images", task)

@@ -19,6 +19,12 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 _DISK = (*_FULL, errno.EROFS, errno.EIO, errno.EFBIG)
 
 
+def free_bytes(place: Path) -> int:
+    """Return how much this user can still write to the file system of a file or folder."""
+    found = os.statvfs(place)
+    return found.f_bavail * found.f_frsize
+
+
 def space_hint(error: OSError) -> str | None:
     """Return what helps where the disk is full, or None for other trouble."""
     return NO_SPACE_HINT if error.errno in _FULL else None

@@ -10,14 +10,13 @@ import contextlib
 import errno
 import os
 import re
-import shutil
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from packager.base.canonical import format_canonical
 from packager.base.digests import Digest, hex_of
 from packager.base.errors import InputError, IntegrityError, PackError, WorldError
-from packager.base.files import NO_SPACE_HINT
+from packager.base.files import NO_SPACE_HINT, free_bytes
 from packager.base.log import Log
 from packager.base.progress import Event, Progress, silent
 from packager.build.checklist import CHECKLIST
@@ -282,7 +281,7 @@ class Builder:
         lines = [f"exit code {ended.exit_code} from: {instruction.arguments}", *filter(None, [text])]
         told = list(dict.fromkeys(refused))[:_REFUSED_SHOWN]
         reason = "\n".join([*lines, *told])
-        if _NO_SPACE in text or shutil.disk_usage(self.store.root).free < _ROOM_BYTES:
+        if _NO_SPACE in text or free_bytes(self.store.root) < _ROOM_BYTES:
             return WorldError(f"the disk is full; {reason}", where=where, hint=NO_SPACE_HINT)
         return InputError(reason, where=where, hint=_HIDDEN_FETCH if _OFFLINE.search(f"{text} {told}") else None)
 

@@ -11,6 +11,7 @@ from packager import __version__
 from packager.base.canonical import LIMIT_BYTES, parse_json
 from packager.base.digests import BLOCK_BYTES, hex_of
 from packager.base.errors import InputError, IntegrityError, WorldError
+from packager.base.files import free_bytes
 from packager.base.progress import Progress, silent
 from packager.evaluate.controls import plant_all
 from packager.evaluate.expected import parse_expected
@@ -105,8 +106,7 @@ def _tree(store: Store, descriptor: Descriptor, diff_hex: str, progress: Progres
 
 def refuse_too_large(target: Path, size: int, digest: str) -> None:
     """Refuse a layer that cannot fit before any of it is written; what else is on the disk stays usable."""
-    found = os.statvfs(target)
-    free = found.f_bavail * found.f_frsize
+    free = free_bytes(target)
     if size > free:
         hint = "wideswe-pack gc, or --store on a larger disk"
         raise WorldError(f"unpacks to {size} bytes, the store's disk has {free} left", where=digest, hint=hint)

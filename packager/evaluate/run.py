@@ -9,12 +9,12 @@ so that no target's tests touch another's; the report lies in a folder that noth
 from __future__ import annotations
 
 import contextlib
-import os
 import shlex
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from packager.base.errors import InputError, WorldError
+from packager.base.files import free_bytes
 from packager.base.log import Log
 from packager.base.progress import Event, Progress, silent
 from packager.evaluate.controls import take_out
@@ -235,12 +235,6 @@ class _Run:
             limits=replace(limits, disk_bytes=limits.disk_bytes or DISK_BYTES),
             binds=binds,
         )
-
-
-def free_bytes(folder: Path) -> int:
-    """Return how much can still be written where a folder is."""
-    found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize
 
 
 def _unpatched() -> Tested:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packager.base.errors import UsageError, WorldError
+from packager.base.files import free_bytes
 from packager.base.processes import find_program
 from packager.sandbox.namespaces import may_mount, prepare_process
 from packager.store.scratch import scratch_folder
@@ -131,8 +132,7 @@ def _program_lack(name: str) -> Lack | None:
 
 def _disk_lack(store_root: Path) -> Lack | None:
     there = next(path for path in (store_root, *store_root.parents) if path.is_dir())
-    found = os.statvfs(there)
-    free = found.f_bavail * found.f_frsize
+    free = free_bytes(there)
     if free >= _ROOM_BYTES:
         return None
     return Lack(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import platform
 import re
-import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packager.base.errors import PackError
+from packager.base.files import free_bytes
 from packager.base.processes import find_program
 from packager.sandbox import cgroups, foreign
 from packager.sandbox.engines import NAMES, docker_host, find_lack
@@ -145,7 +145,7 @@ def file_system_of(place: Path, mountinfo: str) -> str:
 
 
 def _disk(place: Path) -> Capability:
-    free = shutil.disk_usage(place).free
+    free = free_bytes(place)
     enough = free >= _LOW_DISK_BYTES
     hint = "" if enough else "an image and its trees take a few gigabytes each"
     return Capability("disk", enough, f"{free >> 20} MiB free for {place}", hint)
