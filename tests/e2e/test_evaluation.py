@@ -269,7 +269,7 @@ def test_nothing_outlives_the_test_command(judge: Callable[..., Mapping[str, Tar
     started = time.monotonic()
     grades = judge({"maker": lib(linger)}, a_target("maker"))
     assert said(grades["maker"]) == FAILED
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30
     assert list(tmp_path.rglob("report")) == []
 
 

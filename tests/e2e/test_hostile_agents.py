@@ -287,7 +287,7 @@ def test_an_agent_that_is_killed_while_it_waits_for_its_model_ends_at_once(
     started = time.monotonic()
     made = play(python("ask('/stall')"), time_s=2, **asking(model, idle_s=60.0))
     assert made.ended == "not finished after 2 s"
-    assert time.monotonic() - started < 12
+    assert time.monotonic() - started < 30
     assert made.trouble == "the model endpoint answered no request: 1 times no answer"
 
 

