@@ -39,8 +39,8 @@ _SHUFFLES = tuple(
     (re.compile(pattern + r")(?=[\s;&|)]|$)"), options)
     for pattern, options in (
         (_START + r"go test", f"-shuffle={SEED}"),
-        (_START + r"vitest(?: run)?", f"--sequence.shuffle --sequence.seed={SEED}"),
-        (_START + r"jest", f"--randomize --seed={SEED}"),
+        (_START + r"vitest(?:\.mjs)?(?: run)?", f"--sequence.shuffle --sequence.seed={SEED}"),
+        (_START + r"jest(?:\.js)?", f"--randomize --seed={SEED}"),
         (_START + r"rspec", f"--order rand:{SEED}"),
         (_START + r"phpunit", f"--order-by=random --random-order-seed={SEED}"),
         (_START + r"ctest", "--schedule-random"),

@@ -170,6 +170,11 @@ def test_a_stub_says_which_tests_declare_nothing_but_names(session: Session) -> 
         ("go test -json -count=1 .", "go test -shuffle=4711 -json -count=1 ."),
         ("cd a && go test ./...", "cd a && go test -shuffle=4711 ./..."),
         ("npx vitest run --dir v", "npx vitest run --sequence.shuffle --sequence.seed=4711 --dir v"),
+        (
+            "node node_modules/vitest/vitest.mjs run a.test.ts",
+            "node node_modules/vitest/vitest.mjs run --sequence.shuffle --sequence.seed=4711 a.test.ts",
+        ),
+        ("node node_modules/jest/bin/jest.js a", "node node_modules/jest/bin/jest.js --randomize --seed=4711 a"),
         ("node_modules/.bin/jest --json", "node_modules/.bin/jest --randomize --seed=4711 --json"),
         ("bundle exec rspec spec", "bundle exec rspec --order rand:4711 spec"),
         ("vendor/bin/phpunit", "vendor/bin/phpunit --order-by=random --random-order-seed=4711"),
