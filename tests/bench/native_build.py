@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 from packager.base.digests import digest_of_file
 from packager.build.assemble import assemble_image
 from packager.build.dockerfile import parse_dockerfile
 from packager.build.execute import Builder, Input
-from packager.oci.tree import scan_tree
-from packager.oci.unpack import unpack_layer
+from packager.lock.archives import keep_content
+from packager.oci.entries import Kind, sort_key
+from packager.oci.tar_reader import read_tar
 from packager.sandbox.native import NativeEngine, prepare_process
 from packager.store.store import Store
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from packager.build.assemble import Image
     from packager.oci.entries import Entry
+    from packager.oci.tar_reader import EntryReader
 
 _PLATFORM = "linux/amd64"
 
@@ -55,13 +58,17 @@ def inputs_of(context: Path, known: KnownDigests) -> Iterator[tuple[str, Input]]
     for path in sorted((context / "inputs").iterdir()):
 
         def entries(scratch: Path, path: Path = path) -> Iterable[Entry]:
-            tree = scratch / "tree"
-            tree.mkdir()
             with path.open("rb") as stream:
-                unpack_layer(stream, tree, overlay_whiteouts=False)
-            return scan_tree(tree)
+                return sorted((_kept(entry, reader, scratch) for entry, reader in read_tar(stream)), key=sort_key)
 
         yield f"inputs/{path.name}", Input({"kind": "tar", "digest": known.digest_of(path)}, entries)
+
+
+def _kept(entry: Entry, reader: EntryReader, scratch: Path) -> Entry:
+    """Return an entry with its content as the packager keeps it while it makes a layer: small ones are never files."""
+    if entry.kind is not Kind.FILE:
+        return entry
+    return replace(entry, content=keep_content(cast("IO[bytes]", reader), entry.size, scratch))
 
 
 def native_build(context: Path, store: Store) -> Image:
