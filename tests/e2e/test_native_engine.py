@@ -20,6 +20,7 @@ from packager.sandbox.namespaces import may_mount
 from packager.sandbox.native import NativeEngine, NativeTree, prepare_process
 from tests.support.fake_fetches import FakeFetches
 from tests.support.host_tree import HOST_USR, PATH, make_host_layer, run_captured, shell
+from tests.support.sleepers import sleeping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -312,26 +313,14 @@ def test_the_deadline_ends_everything_that_was_started(tree: NativeTree) -> None
     ended, out, _ = run_captured(tree, shell(script, timeout_s=2.0))
     assert (ended.exit_code, ended.timed_out, ended.out_of_memory, out) == (137, True, False, "started\n")
     assert 2.0 <= ended.seconds < 30
-    assert not _processes("7777")
+    assert not sleeping("7777")
 
 
 def test_what_a_command_leaves_running_ends_with_it(tree: NativeTree) -> None:
     ended, out, _ = run_captured(tree, shell("(setsid sleep 6666 &); sleep 0.1; echo over"))
     assert (ended.exit_code, out) == (0, "over\n")
     assert ended.seconds < 30
-    assert not _processes("6666")
-
-
-def _processes(argument: str) -> list[str]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes().split(b"\0")
-            if words[:2] == [b"sleep", argument.encode()]:
-                found.append(path.with_name("stat").read_text())  # its number, state, parent …
-        except OSError:
-            continue
-    return found
+    assert not sleeping("6666")
 
 
 def test_output_is_passed_on_whole_and_in_order(tree: NativeTree) -> None:
@@ -348,7 +337,7 @@ def test_a_sink_that_raises_ends_the_command(tree: NativeTree) -> None:
 
     with pytest.raises(WorldError, match="too much output"):
         tree.run(shell("yes; sleep 5555"), Streams(refuse))
-    assert not _processes("5555")
+    assert not sleeping("5555")
 
 
 # ---- limits
@@ -446,15 +435,15 @@ def test_kill_9_leaves_no_process_no_mount_and_groups_that_the_next_start_sweeps
         os.close(writing)
         assert out.readline() == b"ready\n"
         until = time.monotonic() + 60
-        while len(_processes("4444")) != 2 and time.monotonic() < until:  # both are what they were started as
+        while len(sleeping("4444")) != 2 and time.monotonic() < until:  # both are what they were started as
             time.sleep(0.01)
-        assert len(_processes("4444")) == 2
+        assert len(sleeping("4444")) == 2
         os.kill(child.pid, signal.SIGKILL)
         child.wait()
         until = time.monotonic() + 60
-        while _processes("4444") and time.monotonic() < until:
+        while sleeping("4444") and time.monotonic() < until:
             time.sleep(0.01)
-    assert _processes("4444") == []
+    assert sleeping("4444") == []
     assert mounts_below(tmp_path) == []
     (left,) = (tmp_path / "scratch").iterdir()
     assert (left / "u").is_dir()  # scratch is its caller's to reclaim
